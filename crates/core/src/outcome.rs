@@ -25,14 +25,14 @@ pub enum Outcome {
 /// An outcome as it is serialised, the same keys for each.
 #[derive(Serialize, Deserialize)]
 struct Ending {
-    outcome: Word,
+    outcome: OutcomeWord,
     unmet: Vec<String>,
     error: Option<Failure>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum OutcomeWord {
     Measured,
     Skipped,
     Failed,
@@ -41,9 +41,9 @@ enum Word {
 impl From<Outcome> for Ending {
     fn from(outcome: Outcome) -> Self {
         let (outcome, unmet, error) = match outcome {
-            Outcome::Measured => (Word::Measured, Vec::new(), None),
-            Outcome::Skipped { unmet } => (Word::Skipped, unmet, None),
-            Outcome::Failed { error } => (Word::Failed, Vec::new(), Some(error)),
+            Outcome::Measured => (OutcomeWord::Measured, Vec::new(), None),
+            Outcome::Skipped { unmet } => (OutcomeWord::Skipped, unmet, None),
+            Outcome::Failed { error } => (OutcomeWord::Failed, Vec::new(), Some(error)),
         };
         Ending { outcome, unmet, error }
     }
@@ -54,9 +54,9 @@ impl TryFrom<Ending> for Outcome {
 
     fn try_from(Ending { outcome, unmet, error }: Ending) -> Result<Self, &'static str> {
         Ok(match outcome {
-            Word::Measured => Outcome::Measured,
-            Word::Skipped => Outcome::Skipped { unmet },
-            Word::Failed => Outcome::Failed { error: error.ok_or("a trial failed without an error")? },
+            OutcomeWord::Measured => Outcome::Measured,
+            OutcomeWord::Skipped => Outcome::Skipped { unmet },
+            OutcomeWord::Failed => Outcome::Failed { error: error.ok_or("a trial failed without an error")? },
         })
     }
 }

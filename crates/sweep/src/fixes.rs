@@ -11,6 +11,7 @@ use crate::foreseen::{FromMemory, from_memory};
 use crate::plan::Plan;
 use crate::sizes::examine;
 use crate::space::ample_space;
+use fsdyno_core::workload::rereads::Amount;
 use fsdyno_core::{Bytes, DeviceSpec};
 use fsdyno_host::Host;
 use fsdyno_host::guest::Guests;
@@ -24,15 +25,18 @@ const LEAST_MEMORY: Bytes = Bytes(64 * Bytes::MIB);
 pub struct Fix {
     /// The key, as in `--set`.
     pub path: String,
-    /// Its value, a size.
-    pub value: Bytes,
+    /// Its value.
+    pub value: Amount,
     /// The purpose of the change.
     pub why: String,
 }
 
 impl Fix {
     fn argument(&self) -> String {
-        format!("{}=\"{}\"", self.path, self.value)
+        match self.value {
+            Amount::Size(size) => format!("{}=\"{size}\"", self.path),
+            Amount::Number(number) => format!("{}={number}", self.path),
+        }
     }
 }
 
@@ -64,25 +68,28 @@ fn of_memory(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Vec<F
     let found = from_memory(host, plan, &cases);
     let most = found.iter().filter(|one| one.limit.is_none()).map(|one| one.rereads.most_cached()).min();
     let Some(most) = most else { return Vec::new() };
-    let value = Bytes(most.0 / Bytes::MIB * Bytes::MIB).max(LEAST_MEMORY);
+    let value = Amount::Size(Bytes(most.0 / Bytes::MIB * Bytes::MIB).max(LEAST_MEMORY));
     vec![Fix { path: "memory".to_string(), value, why: "so that readers read from the device".to_string() }]
 }
 
 /// Trees that the limit of memory does not hold.
 fn of_trees(plan: &Plan, host: &mut dyn Host, guests: &mut dyn Guests) -> Vec<Fix> {
     let cases = dry_run(plan, host, guests).cases;
-    let mut least: BTreeMap<(usize, &str), Bytes> = BTreeMap::new();
+    let mut least: BTreeMap<(usize, &str), Amount> = BTreeMap::new();
     for FromMemory { case, rereads, limit, .. } in from_memory(host, plan, &cases) {
         let (Some(limit), Some(index)) =
             (limit, plan.workloads.iter().position(|workload| *workload == case.workload))
         else {
             continue;
         };
-        let value = Bytes(rereads.least(limit).0.next_multiple_of(Bytes::MIB));
-        let known = least.entry((index, rereads.parameter)).or_default();
+        let value = match rereads.least_amount(limit) {
+            Amount::Size(size) => Amount::Size(Bytes(size.0.next_multiple_of(Bytes::MIB))),
+            number @ Amount::Number(_) => number,
+        };
+        let known = least.entry((index, rereads.parameter)).or_insert(value);
         *known = value.max(*known);
     }
-    let fix = |((index, parameter), value): ((usize, &str), Bytes)| Fix {
+    let fix = |((index, parameter), value): ((usize, &str), Amount)| Fix {
         path: format!("workloads.{index}.{parameter}"),
         value,
         why: "so that the memory of the load does not hold what its readers read".to_string(),
@@ -104,7 +111,7 @@ fn of_image(plan: &Plan, host: &mut dyn Host, _: &mut dyn Guests) -> Vec<Fix> {
     };
     let fix = |value| Fix {
         path: "device.size".to_string(),
-        value,
+        value: Amount::Size(value),
         why: "so that there is room for what the workloads prepare and write".to_string(),
     };
     needed.filter(|needed| *needed > image.size).map(fix).into_iter().collect()

@@ -115,16 +115,16 @@ pub struct Position {
 
 /// A trial that runs: where it is, and how long it has taken.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct TrialCourse {
     pub position: Position,
     since: Instant,
     expected: Nanos,
 }
 
-impl Course {
+impl TrialCourse {
     /// A trial that begins now, and is expected to take this long.
     pub fn new(position: Position, expected: Nanos) -> Self {
-        Course { position, since: Instant::now(), expected }
+        TrialCourse { position, since: Instant::now(), expected }
     }
 
     /// It has come this far; `rest` is the time for the trials after it.

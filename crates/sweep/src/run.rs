@@ -12,7 +12,7 @@ use crate::estimate;
 use crate::options::{Machines, RunOptions};
 use crate::order::Slot;
 use crate::plan::{Case, Plan, PlanCommand};
-use crate::progress::{Course, Position, SweepEvent};
+use crate::progress::{Position, SweepEvent, TrialCourse};
 use crate::runner::{Here, Ran, Runner};
 use crate::sweep_error::SweepError;
 use crate::trial::hooks::TrialHooks;
@@ -219,7 +219,7 @@ impl Sweeping<'_> {
         store.check_room()?;
         verify_all_clients(machines.host)?;
         let left = self.blocks.clock.left(rest);
-        let mut course = Course::new(self.position(slot, rest), self.blocks.clock.expected(slot.case));
+        let mut course = TrialCourse::new(self.position(slot, rest), self.blocks.clock.expected(slot.case));
         let mut progress = |now: &Progress| {
             course.come_to(now, left);
             observer(SweepEvent::Running(&course.position));

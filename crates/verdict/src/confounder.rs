@@ -28,6 +28,10 @@ const ABSORBED_SHARE: f64 = 0.2;
 /// Share of the bytes read that may come from the device if all of it should be in memory: filesystems read
 /// some metadata again.
 const COLD_SHARE: f64 = 0.05;
+/// Bytes that a device delivers for a name and its inode, at least: an inode of ext2 in its smallest form.
+const LEAST_OF_A_NAME: f64 = 128.0;
+/// With fewer names than this, a share of them means nothing.
+const FEW_NAMES: f64 = 1000.0;
 /// Share of all processors that other processes may use.
 pub(crate) const FOREIGN_SHARE: f64 = 0.05;
 /// With fewer bytes than this, a share of them means nothing.
@@ -51,6 +55,7 @@ pub fn confounders(record: &TrialRecord) -> Vec<Warning> {
     let seen = Watched::of(&record.phases);
     let of_phases = [
         page_cache(record, &seen),
+        names_from_memory(record, &seen),
         write_cache_absorbed(record, &seen),
         cache_not_warm(record, &seen),
         foreign_load(&seen),
@@ -113,6 +118,32 @@ fn page_cache(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
             "{:.0} % of the {:.0} MB read came from the page cache: device '{device}' delivered {:.0} MB",
             share * 100.0,
             megabytes(read(one)),
+            megabytes(one.telemetry.filesystem_device(members(record))?.read_bytes)
+        ))
+    })
+}
+
+/// Names of a walk that the device did not deliver: they were in memory since the walk before.
+fn names_from_memory(record: &TrialRecord, seen: &[Watched<'_>]) -> Vec<Warning> {
+    if record.configuration.cache() == CacheState::Warm {
+        return Vec::new();
+    }
+    let names = |one: &Watched<'_>| -> f64 {
+        let scanners = one.roles.iter().filter(|role| role.role == Role::Scanner);
+        scanners.map(|role| role.rates.items_per_s).sum::<f64>() * one.window_ns.as_secs_f64()
+    };
+    let share = |one: &Watched<'_>| {
+        let least = names(one) * LEAST_OF_A_NAME;
+        let from_device = one.telemetry.filesystem_device(members(record))?.read_bytes as f64;
+        (names(one) >= FEW_NAMES).then(|| 1.0 - from_device.min(least) / least)
+    };
+    beyond(WarningKind::PageCache, seen, CACHED_SHARE, share, |one, share| {
+        Some(format!(
+            "at least {:.0} % of the {:.0} names that were looked at came from memory: device '{}' delivered \
+             {:.1} MB",
+            share * 100.0,
+            names(one),
+            one.telemetry.devices.first()?,
             megabytes(one.telemetry.filesystem_device(members(record))?.read_bytes)
         ))
     })

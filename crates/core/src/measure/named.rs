@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// A measure with a short name.
-pub(super) struct Named {
+pub(super) struct NamedMeasure {
     pub(super) name: &'static str,
     pub(super) help: Cow<'static, str>,
     /// The name in a sentence; absent if its own name says enough.
@@ -18,13 +18,13 @@ pub(super) struct Named {
     pub(super) workload: Option<&'static str>,
 }
 
-impl Named {
+impl NamedMeasure {
     const fn new(name: &'static str, help: &'static str, source: MeasureSource) -> Self {
-        Named { name, help: Cow::Borrowed(help), words: None, source, workload: None }
+        NamedMeasure { name, help: Cow::Borrowed(help), words: None, source, workload: None }
     }
 
     fn in_words(self, words: &'static str) -> Self {
-        Named { words: Some(words), ..self }
+        NamedMeasure { words: Some(words), ..self }
     }
 
     /// A measure that the workload of this kind declares.
@@ -39,42 +39,42 @@ impl Named {
             OwnFigure::Durability(figure) => MeasureSource::Durability(figure),
             OwnFigure::Faults(harm) => MeasureSource::Faults(harm),
         };
-        Named { words, workload: Some(kind), ..Named::new(name, help, source) }
+        NamedMeasure { words, workload: Some(kind), ..NamedMeasure::new(name, help, source) }
     }
 }
 
 /// Every measure with a short name: those of each workload, and those that every trial has.
-pub(super) static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
+pub(super) static NAMED: LazyLock<Vec<NamedMeasure>> = LazyLock::new(|| {
     let of_workload = |kind: &&'static str| {
         let declared = Workload::of_kind(kind).map_or(Vec::new(), |workload| workload.load().measures());
-        declared.into_iter().map(|measure| Named::declared(measure, kind)).collect::<Vec<_>>()
+        declared.into_iter().map(|measure| NamedMeasure::declared(measure, kind)).collect::<Vec<_>>()
     };
     let of_workloads = Workload::KINDS.iter().flat_map(of_workload);
     of_workloads.chain(of_load()).chain(of_lifecycle()).chain(of_device()).collect()
 });
 
 /// Returns the measures of loads as a whole.
-fn of_load() -> [Named; 4] {
+fn of_load() -> [NamedMeasure; 4] {
     [
-        Named::new(
+        NamedMeasure::new(
             "throughput",
             "bytes per second that all workers read and write, over all phases that move data",
             MeasureSource::Throughput,
         ),
-        Named::new(
+        NamedMeasure::new(
             "longest-stall",
             "longest time in which a worker, of any role in any phase, completed nothing",
             MeasureSource::LongestStall,
         )
         .in_words("longest stall"),
-        Named::new(
+        NamedMeasure::new(
             "write-durable",
             "bytes per second that workers write, in all phases that write, over the time from the first \
              operation of the ramp until everything is on the device",
             MeasureSource::Durable,
         )
         .in_words("writes until they are on the device"),
-        Named::new(
+        NamedMeasure::new(
             "cpu-per-mb",
             "user and system time for each MB moved, total over total of all phases of a trial: that of \
              the workers, and of the kernel threads that worked for them (writeback, journal, filesystem, \
@@ -86,31 +86,31 @@ fn of_load() -> [Named; 4] {
 }
 
 /// The durations of steps. Steps that share a measure are described together.
-fn of_lifecycle() -> Vec<Named> {
+fn of_lifecycle() -> Vec<NamedMeasure> {
     let mut names: Vec<&'static str> = LifecycleStep::ALL.iter().filter_map(|step| step.measure()).collect();
     names.dedup();
     let named = |name: &'static str| {
         let steps = LifecycleStep::ALL.iter().filter(|step| step.measure() == Some(name));
         let help = steps.map(|step| step.help()).collect::<Vec<_>>().join(", and ");
-        Named { help: help.into(), ..Named::new(name, "", MeasureSource::Lifecycle(name)) }
+        NamedMeasure { help: help.into(), ..NamedMeasure::new(name, "", MeasureSource::Lifecycle(name)) }
     };
     names.into_iter().map(named).collect()
 }
 
 /// Returns the measures of the device's activity, and of what is left on it.
-fn of_device() -> [Named; 3] {
+fn of_device() -> [NamedMeasure; 3] {
     [
-        Named::new(
+        NamedMeasure::new(
             "extents-per-file",
             "mean number of extents of the files that the load left behind; adjacent ones count as one",
             MeasureSource::ExtentsPerFile,
         ),
-        Named::new(
+        NamedMeasure::new(
             "flushes",
             "flushes of the device per second, over all phases: how often its cache had to be emptied",
             MeasureSource::Flushes(FlushFigure::Rate),
         ),
-        Named::new(
+        NamedMeasure::new(
             "flush-time",
             "mean time of the flushes of the device that ended in a window",
             MeasureSource::Flushes(FlushFigure::Time),

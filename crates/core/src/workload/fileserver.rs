@@ -119,6 +119,7 @@ impl Load for Fileserver {
         Some(Rereads {
             parameter: "tree_size",
             value: self.tree_size,
+            one_takes: None,
             what: "each reader's tree",
             size: Bytes(self.tree_bytes()),
             times: 2,

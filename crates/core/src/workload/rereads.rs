@@ -2,14 +2,17 @@
 //! measured.
 
 use crate::units::{Bytes, Nanos};
+use std::fmt;
 
 /// The files that the readers of a load read more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rereads {
     /// The parameter with its size.
     pub parameter: &'static str,
-    /// The value of that parameter.
+    /// The value of that parameter, or what all of them take if it is a number.
     pub value: Bytes,
+    /// The bytes that one takes if the parameter is a number, as of directories; `None` for a size.
+    pub one_takes: Option<Bytes>,
     /// The files in words: `each reader's tree`.
     pub what: &'static str,
     /// Their size for one reader.
@@ -22,6 +25,24 @@ pub struct Rereads {
     pub direct: bool,
 }
 
+/// A value of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Amount {
+    /// Of bytes, in a plan with its unit.
+    Size(Bytes),
+    /// Of things.
+    Number(u64),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Size(size) => size.fmt(f),
+            Amount::Number(number) => number.fmt(f),
+        }
+    }
+}
+
 impl Rereads {
     /// The smallest value of the parameter with which readers still read from the device, if this much can be
     /// cached.
@@ -29,6 +50,12 @@ impl Rereads {
         let [part, whole] = self.share.map(|count| u128::from(count.max(1)));
         let least = (u128::from(cached.0) * u128::from(self.times) * whole).div_ceil(part);
         Bytes(u64::try_from(least).unwrap_or(u64::MAX))
+    }
+
+    /// [`Rereads::least`] as a value of the parameter.
+    pub fn least_amount(&self, cached: Bytes) -> Amount {
+        let least = self.least(cached);
+        self.one_takes.map_or(Amount::Size(least), |one| Amount::Number(least.0.div_ceil(one.0.max(1))))
     }
 
     /// The most that may be cached while readers still read from the device.
@@ -57,7 +84,7 @@ impl Rereads {
                 (format!("The load may use all {memory} of memory"), memory, "limit `memory`")
             }
         };
-        format!("{has}: set {} to at least {}, or {less}.", self.parameter, self.least(cached))
+        format!("{has}: set {} to at least {}, or {less}.", self.parameter, self.least_amount(cached))
     }
 
     /// Bytes per second of a device that delivers all of them to one reader within a ramp and window, so that
@@ -70,7 +97,8 @@ impl Rereads {
 
 #[cfg(test)]
 mod tests {
-    use crate::workload::{Bonnie, Fileserver, IoEngine, Load, Stage, Streaming};
+    use super::Amount;
+    use crate::workload::{Bonnie, Fileserver, IoEngine, Load, Scan, Stage, Streaming};
     use crate::{Bytes, Nanos};
 
     const MIB: u64 = Bytes::MIB;
@@ -103,6 +131,17 @@ mod tests {
         assert_eq!(random.least(Bytes(40 * MIB)), Bytes(100 * MIB));
         let mixed = stages(&[Stage::Mixed]).rereads().expect("readers begin again");
         assert_eq!((mixed.most_cached(), mixed.least(Bytes(MIB))), (Bytes(50 * MIB), Bytes(2 * MIB)));
+    }
+
+    #[test]
+    fn a_tree_that_is_scanned_needs_more_directories() {
+        let load = Scan { directories: 10, files_per_directory: 1023, ..Scan::default() };
+        let rereads = load.rereads().expect("each walk looks at the same names");
+        assert_eq!((rereads.size, rereads.value), (Bytes(5 * MIB), Bytes(12 * MIB + MIB / 2)));
+        assert_eq!(rereads.least_amount(Bytes(50 * MIB)), Amount::Number(80));
+        assert!(rereads.are_cached(Bytes(7 * MIB)) && !rereads.are_cached(Bytes(6 * MIB)));
+        let text = rereads.remedy(Some(Bytes(64 * MIB)), Bytes(1 << 33));
+        assert!(text.contains("set directories to at least 103, or lower `memory`"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::measures::{Figure, OwnMeasure};
 use super::parameter::{Refusal, parameters};
 use super::steps::{PhaseSpec, steps};
-use super::{Load, Ramp, Timing};
+use super::{Load, Ramp, Rereads, Timing};
 use crate::operation::{Operation, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -11,6 +11,9 @@ use crate::units::{Bytes, Nanos};
 const MOST: u32 = 1_000_000;
 /// Bytes of an inode and its name on a disk: by default, an inode has 256 on ext4 and 512 on xfs.
 const BYTES_OF_A_NAME: u64 = 512;
+/// Bytes of a name that is in memory, with its inode: a dentry has 192, and the inodes of ext4, xfs and btrfs
+/// have about 1,100 (slabinfo of Linux 6.18).
+const BYTES_IN_MEMORY: u64 = 1280;
 /// The number of directories in a directory.
 pub const BRANCHES: u64 = 8;
 
@@ -61,6 +64,21 @@ impl Load for Scan {
     /// Files are empty: what is made are inodes and names.
     fn prepares(&self) -> Bytes {
         Bytes(self.entries() * BYTES_OF_A_NAME)
+    }
+
+    fn rereads(&self) -> Option<Rereads> {
+        let of_a_directory = u64::from(self.files_per_directory) + 1;
+        let names = u64::from(self.directories) * of_a_directory;
+        Some(Rereads {
+            parameter: "directories",
+            value: Bytes(names * BYTES_IN_MEMORY),
+            one_takes: Some(Bytes(of_a_directory * BYTES_IN_MEMORY)),
+            what: "the tree that is walked",
+            size: Bytes(names * BYTES_OF_A_NAME),
+            times: 2,
+            share: [1, 1],
+            direct: false,
+        })
     }
 
     fn writes(&self) -> Bytes {

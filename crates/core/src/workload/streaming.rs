@@ -165,6 +165,7 @@ impl Load for Streaming {
         let common = Rereads {
             parameter: "file_size",
             value: self.file_size,
+            one_takes: None,
             what: "the file of each stream",
             size: Bytes(self.file_bytes()),
             times: 2,

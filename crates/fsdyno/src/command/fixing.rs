@@ -7,6 +7,7 @@ use crate::exit::Status;
 use crate::out;
 use crate::say;
 use anyhow::anyhow;
+use fsdyno_core::workload::rereads::Amount;
 use fsdyno_sweep::{Fix, Plan, dry_run, fixes};
 use std::io::Write;
 use toml_edit::{DocumentMut, Item, Value};
@@ -19,7 +20,7 @@ pub fn print(surroundings: &Surroundings, source: &PlanText) -> Result {
     let text = changed(&source.text, &found)?;
     write!(out::plain(), "{text}")?;
     for Fix { path, value, why } in &found {
-        say::note(&format!("{path} = \"{value}\": {why}"));
+        say::note(&format!("{path} = {}: {why}", in_toml(*value)));
     }
     let run = dry_run(&parse(&text, &[]).map_err(of_plan)?, &mut host, &mut guests);
     match (found.is_empty(), run.refusals.as_slice()) {
@@ -40,10 +41,17 @@ pub fn print(surroundings: &Surroundings, source: &PlanText) -> Result {
 fn changed(text: &str, fixes: &[Fix]) -> anyhow::Result<String> {
     let mut document: DocumentMut = text.parse()?;
     for Fix { path, value, .. } in fixes {
-        set(document.as_item_mut(), path, value.to_string().into())
+        set(document.as_item_mut(), path, in_toml(*value))
             .ok_or_else(|| anyhow!("the plan has no place for '{path}'"))?;
     }
     Ok(document.to_string())
+}
+
+fn in_toml(amount: Amount) -> Value {
+    match amount {
+        Amount::Size(size) => size.to_string().into(),
+        Amount::Number(number) => i64::try_from(number).unwrap_or(i64::MAX).into(),
+    }
 }
 
 /// Sets a key below a table, where the number of a table stands for one of an array. A comment behind the
@@ -77,7 +85,11 @@ mod tests {
     fn comments_and_order_stay_as_they_were_written() {
         let plan = "# What for.\nname = \"a\"  # short\n\n[device]\nsize = \"1G\"  # enough\nimage = \"/x\"\n\
                     \n# The load.\n[[workloads]]\nkind = \"null\"\n[[workloads]]\nkind = \"fileserver\"\n";
-        let fix = |path: &str, size| Fix { path: path.into(), value: Bytes(size), why: String::new() };
+        let fix = |path: &str, size| Fix {
+            path: path.into(),
+            value: Amount::Size(Bytes(size)),
+            why: String::new(),
+        };
         let fixes =
             [fix("device.size", 4 << 30), fix("memory", 64 << 20), fix("workloads.1.tree_size", 1 << 30)];
         let expected = "# What for.\nname = \"a\"  # short\nmemory = \"64M\"\n\n[device]\nsize = \"4G\"  # \
@@ -91,7 +103,13 @@ mod tests {
     #[test]
     fn workloads_may_be_tables_within_a_line() {
         let plan = "workloads = [{ kind = \"fileserver\", tree_size = \"1M\" }]\n";
-        let fix = Fix { path: "workloads.0.tree_size".into(), value: Bytes(2 << 20), why: String::new() };
+        let fix = Fix {
+            path: "workloads.0.tree_size".into(),
+            value: Amount::Size(Bytes(2 << 20)),
+            why: String::new(),
+        };
         assert_eq!(changed(plan, &[fix]).unwrap(), plan.replace("1M", "2M"));
+        let number = Fix { path: "workloads.0.readers".into(), value: Amount::Number(4), why: String::new() };
+        assert!(changed(plan, &[number]).unwrap().contains("readers = 4"));
     }
 }

@@ -2,7 +2,7 @@
 //! trials.
 
 use super::machine::{Machine, TURN};
-use super::wire::{FromMember, Ready};
+use super::wire::{FromMember, MemberReady};
 use crate::options::RunOptions;
 use crate::plan::{FleetPlan, Plan};
 use crate::progress::SweepEvent;
@@ -111,7 +111,7 @@ pub(super) fn await_all(
             let name = &machines[number].name;
             found[number] = match serde_json::from_str(&text) {
                 Ok(FromMember::Ready(ready)) => {
-                    let Ready { unmet, sizes, serials, restored, left } = *ready;
+                    let MemberReady { unmet, sizes, serials, restored, left } = *ready;
                     let undone = restored.iter().map(|line| format!("restored: {line}"));
                     for line in undone.chain(left.iter().map(|line| format!("left behind: {line}"))) {
                         observer(SweepEvent::Machine { name, line: &line });

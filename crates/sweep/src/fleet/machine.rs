@@ -1,7 +1,7 @@
 //! A machine of a fleet, as the coordinator sees it.
 
 use crate::order::Slot;
-use crate::progress::Course;
+use crate::progress::TrialCourse;
 use std::time::Duration;
 
 /// The time to wait for news of machines before looking at everything else.
@@ -13,7 +13,7 @@ pub(super) struct Machine {
     pub name: String,
     /// `true` if the machine takes trials.
     pub ready: bool,
-    pub running: Option<Running>,
+    pub running: Option<RunningTrial>,
     /// `true` if the machine has reported what is left on it.
     pub has_left: bool,
     /// Why it runs no further trials, if nobody has asked for that.
@@ -36,7 +36,7 @@ impl Machine {
 
 /// A trial that runs there.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningTrial {
     pub slot: Slot,
-    pub course: Course,
+    pub course: TrialCourse,
 }

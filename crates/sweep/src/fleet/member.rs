@@ -1,7 +1,7 @@
 //! A member of a fleet: whole trials, one after the other, on devices of its own, under its own guards and
 //! with its own undo journal. What it has measured is the coordinator's to store.
 
-use super::wire::{FromMember, Ready, Task, ToMember, line};
+use super::wire::{FromMember, MemberReady, Task, ToMember, line};
 use crate::options::{Machines, RunOptions};
 use crate::plan::Plan;
 use crate::resume::verify_disks;
@@ -75,7 +75,7 @@ impl<'m> FleetMember<'m> {
         let cases = plan.cases();
         let here = Here::of(plan, machines, &cases);
         let mut runner = Runner::new(plan, machines, options, &cases, &here.unmet)?;
-        self.say(&FromMember::Ready(Box::new(Ready {
+        self.say(&FromMember::Ready(Box::new(MemberReady {
             unmet: here.unmet.clone(),
             sizes: here.sizes,
             serials: serials(plan, machines),

@@ -16,7 +16,7 @@ pub use member::FleetMember;
 use crate::options::RunOptions;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
-use crate::progress::{Course, Position, SweepEvent};
+use crate::progress::{Position, SweepEvent, TrialCourse};
 use crate::run::blocks::Blocks;
 use crate::run::{SweepEnd, SweepOutcome, keeping};
 use crate::sweep_error::SweepError;
@@ -24,7 +24,7 @@ use beginning::{await_all, confirmations, known_devices};
 use fsdyno_clients::ClientPool;
 use fsdyno_core::{AfterTrial, Nanos, TrialRecord, Warning, WarningKind};
 use fsdyno_store::Store;
-use machine::{Machine, Running, TURN};
+use machine::{Machine, RunningTrial, TURN};
 use queue::Queue;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -227,7 +227,8 @@ impl Fleet<'_> {
                 ..Position::new(&slot, &self.cases[slot.case as usize], self.blocks.trials())
             };
             let expected = self.blocks.clock.expected(slot.case);
-            self.machines[number].running = Some(Running { slot, course: Course::new(position, expected) });
+            self.machines[number].running =
+                Some(RunningTrial { slot, course: TrialCourse::new(position, expected) });
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Task {
 #[serde(rename_all = "snake_case")]
 pub(super) enum FromMember {
     /// It can run trials.
-    Ready(Box<Ready>),
+    Ready(Box<MemberReady>),
     /// It cannot, and has changed nothing.
     Refused(String),
     /// Where the trial is.
@@ -67,7 +67,7 @@ pub(super) enum FromMember {
 
 /// A member that can run trials.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Ready {
+pub(super) struct MemberReady {
     /// The requirements of each case that the machine does not meet.
     pub unmet: Vec<Vec<String>>,
     pub sizes: Sizes,

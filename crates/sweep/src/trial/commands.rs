@@ -43,13 +43,13 @@ pub(crate) struct TrialCommands<'a> {
     warnings: Vec<Warning>,
     /// The number of the current phase, from 1.
     phase: u32,
-    hook: Option<Running>,
-    monitors: Vec<Running>,
+    hook: Option<RunningCommand>,
+    monitors: Vec<RunningCommand>,
     counted: Instant,
 }
 
 /// A command that runs.
-struct Running {
+struct RunningCommand {
     process: Box<dyn Guarded>,
     run: CommandRun,
     begun: Instant,
@@ -148,7 +148,7 @@ impl<'a> TrialCommands<'a> {
         command: &PlanCommand,
         phase: Option<(&str, PathBuf)>,
         outcome: Option<(&'static str, String)>,
-    ) -> Result<Running, HostError> {
+    ) -> Result<RunningCommand, HostError> {
         let (name, words) = match &phase {
             Some((name, out)) => (Some((*name).to_string()), command.writing_to(out)),
             None => (None, command.words.clone()),
@@ -177,13 +177,13 @@ impl<'a> TrialCommands<'a> {
             files: command.writes().then(|| self.files.directory().to_path_buf()),
         };
         let process = self.guardian.start(&guarded)?;
-        Ok(Running { process, run, begun: Instant::now() })
+        Ok(RunningCommand { process, run, begun: Instant::now() })
     }
 
     /// Notes how a hook ended; an error if it did not succeed.
     fn judge(
         &mut self,
-        running: Running,
+        running: RunningCommand,
         ended: Result<Option<Ending>, HostError>,
     ) -> Result<(), Box<Failure>> {
         let kind = running.run.kind;
@@ -204,11 +204,11 @@ impl<'a> TrialCommands<'a> {
     /// Adds a run to those that are kept. `problem` says what is wrong with an ending.
     fn note(
         &mut self,
-        running: Running,
+        running: RunningCommand,
         ended: Result<Option<Ending>, HostError>,
         problem: impl FnOnce(&Ending) -> Option<String>,
     ) -> &CommandRun {
-        let Running { mut run, begun, .. } = running;
+        let RunningCommand { mut run, begun, .. } = running;
         run.took_ns = begun.elapsed().into();
         match ended {
             Ok(Some(ending)) => {
@@ -232,7 +232,7 @@ impl<'a> TrialCommands<'a> {
         &self.runs[self.runs.len() - 1]
     }
 
-    fn kill(&mut self, mut running: Running) {
+    fn kill(&mut self, mut running: RunningCommand) {
         running.process.kill();
         let ended = running.process.ending(PATIENCE);
         self.note(running, ended, |ending| Some(ending.to_string()));
@@ -283,7 +283,7 @@ impl<'a> TrialCommands<'a> {
         }
     }
 
-    fn note_monitor(&mut self, running: Running, ended: Result<Option<Ending>, HostError>) {
+    fn note_monitor(&mut self, running: RunningCommand, ended: Result<Option<Ending>, HostError>) {
         let run = self.note(running, ended, |ending| {
             (ending.cause == Cause::Itself).then(|| format!("{ending} before its phase did"))
         });

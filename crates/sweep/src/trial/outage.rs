@@ -26,7 +26,7 @@ pub(super) struct Restart {
 
 /// Where a server is in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ServerState {
     /// It serves, and no phase goes on.
     Idle,
     /// It serves, and will go away.
@@ -44,7 +44,7 @@ pub(super) struct Outages<'h> {
     restart: Restart,
     mounted: &'h mut Mounted,
     journal: &'h mut UndoJournal,
-    state: State,
+    state: ServerState,
     /// The warnings about the outages.
     warnings: Vec<Warning>,
     /// Why the server did not come back after the end of a phase.
@@ -53,19 +53,21 @@ pub(super) struct Outages<'h> {
 
 impl<'h> Outages<'h> {
     pub fn new(restart: Restart, mounted: &'h mut Mounted, journal: &'h mut UndoJournal) -> Self {
-        Outages { restart, mounted, journal, state: State::Idle, warnings: Vec::new(), failure: None }
+        Outages { restart, mounted, journal, state: ServerState::Idle, warnings: Vec::new(), failure: None }
     }
 
     /// A phase begins.
     pub fn arm(&mut self) {
-        self.state = State::Serves;
+        self.state = ServerState::Serves;
     }
 
     /// The engine has come this far.
     pub fn reached(&mut self, progress: &Progress) {
-        if self.state == State::Serves && progress.step == TrialStep::Measure && progress.done >= Some(BEFORE)
+        if self.state == ServerState::Serves
+            && progress.step == TrialStep::Measure
+            && progress.done >= Some(BEFORE)
         {
-            self.state = State::Due;
+            self.state = ServerState::Due;
         }
     }
 
@@ -75,17 +77,19 @@ impl<'h> Outages<'h> {
             return Err(failure);
         }
         let done = match self.state {
-            State::Due => self.go_away(server),
-            State::Away { since_ns } if monotonic_ns() - since_ns >= self.restart.outage.0 as i64 => {
+            ServerState::Due => self.go_away(server),
+            ServerState::Away { since_ns } if monotonic_ns() - since_ns >= self.restart.outage.0 as i64 => {
                 self.come_back(server, since_ns)
             }
-            State::Idle | State::Serves | State::Away { .. } | State::Back { .. } => Ok(()),
+            ServerState::Idle | ServerState::Serves | ServerState::Away { .. } | ServerState::Back { .. } => {
+                Ok(())
+            }
         };
         done.map_err(|error| Box::new(error.failure()))
     }
 
     fn go_away(&mut self, server: &mut dyn Host) -> Result<(), TestbedError> {
-        self.state = State::Away { since_ns: monotonic_ns() };
+        self.state = ServerState::Away { since_ns: monotonic_ns() };
         serve::go_away(server, self.restart.protocol, self.restart.clients)?;
         self.mounted.go_away(server)
     }
@@ -94,21 +98,21 @@ impl<'h> Outages<'h> {
         self.mounted.come_back(server, self.journal)?;
         let Restart { protocol, configuration, clients, .. } = &self.restart;
         serve::come_back(server, *protocol, configuration, self.mounted.directory(), *clients)?;
-        self.state = State::Back { since_ns, at_ns: monotonic_ns() };
+        self.state = ServerState::Back { since_ns, at_ns: monotonic_ns() };
         Ok(())
     }
 
     /// The phase has ended, with this result, or the load has failed in it. A server that is still away comes
     /// back, so that its clients can end.
     pub fn end(&mut self, server: &mut dyn Host, phase: Option<&mut PhaseResult>) {
-        if let State::Away { since_ns } = self.state
+        if let ServerState::Away { since_ns } = self.state
             && let Err(error) = self.come_back(server, since_ns)
         {
             self.failure = Some(Box::new(error.failure()));
         }
         let outage = |text: String| Warning::new(WarningKind::ServerOutage, text);
         let warning = match (self.state, phase) {
-            (State::Back { since_ns, at_ns }, Some(phase)) => {
+            (ServerState::Back { since_ns, at_ns }, Some(phase)) => {
                 let begin_ns = phase.clock.map_or(since_ns, |clock| clock.begin_ns as i64);
                 let away =
                     Outage { start_ns: between(begin_ns, since_ns), duration_ns: between(since_ns, at_ns) };
@@ -120,18 +124,19 @@ impl<'h> Outages<'h> {
                 ))
                 .in_phase(&phase.name)
             }
-            (State::Back { since_ns, at_ns }, None) => outage(format!(
+            (ServerState::Back { since_ns, at_ns }, None) => outage(format!(
                 "the load failed after the server had begun to be away for {}",
                 in_words(between(since_ns, at_ns))
             )),
-            (State::Serves | State::Due, Some(phase)) => {
+            (ServerState::Serves | ServerState::Due, Some(phase)) => {
                 let text = "it ended before the server could be away: make it longer".to_string();
                 outage(text).in_phase(&phase.name)
             }
-            (State::Serves | State::Due, None) | (State::Idle | State::Away { .. }, _) => return,
+            (ServerState::Serves | ServerState::Due, None)
+            | (ServerState::Idle | ServerState::Away { .. }, _) => return,
         };
         self.warnings.push(warning);
-        self.state = State::Idle;
+        self.state = ServerState::Idle;
     }
 
     /// Notes when the server was away.

@@ -183,6 +183,24 @@ fn reads_that_the_device_never_saw_came_from_the_page_cache() {
 }
 
 #[test]
+fn names_that_the_device_never_delivered_came_from_memory() {
+    let mut record = healthy();
+    record.phases[0].window_ns = Nanos(10 * SECOND);
+    let role = &mut record.phases[0].roles[0];
+    role.role = Role::Scanner;
+    role.rates = Rates { items_per_s: 1000.0, ..Rates::default() };
+    let delivered = |read_bytes| Some(DeviceActivity { read_bytes, ..DeviceActivity::default() });
+    window(&mut record).devices[0] = delivered(5_000_000);
+    assert_eq!(confounders(&record), [], "an inode has up to 512 bytes");
+    window(&mut record).devices[0] = delivered(128_000);
+    let text = "phase '1 reader': at least 90 % of the 10000 names that were looked at came from memory: \
+                device 'loop0' delivered 0.1 MB";
+    assert_eq!(only(&record), (WarningKind::PageCache, text.to_string()));
+    record.phases[0].roles[0].rates.items_per_s = 99.0;
+    assert_eq!(confounders(&record), [], "too few names");
+}
+
+#[test]
 fn reads_that_are_meant_to_come_from_memory_get_no_warning() {
     let mut record = healthy();
     window(&mut record).devices[0] = Some(DeviceActivity::default());

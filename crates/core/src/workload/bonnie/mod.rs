@@ -231,7 +231,16 @@ impl Load for Bonnie {
     fn rereads(&self) -> Option<Rereads> {
         let size = self.size.filter(|size| *size > Bytes(0))?;
         let (parameter, what) = ("size", "the large file");
-        Some(Rereads { parameter, value: size, what, size, times: 2, share: [1, 1], direct: false })
+        Some(Rereads {
+            parameter,
+            value: size,
+            one_takes: None,
+            what,
+            size,
+            times: 2,
+            share: [1, 1],
+            direct: false,
+        })
     }
 
     /// The large file is removed before the small files are created.

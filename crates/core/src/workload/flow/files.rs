@@ -1,6 +1,6 @@
 //! The file sets of a flow.
 
-use super::value::{Share, Word, amend_by_name};
+use super::value::{FlowWord, Share, amend_by_name};
 use crate::units::Bytes;
 use crate::workload::fields::Fields;
 use crate::workload::parameter::{Inside, Literal, Parameter, ParameterError, Refusal, Surroundings};
@@ -203,7 +203,7 @@ impl Parameter for FileSets {
     fn amend(&mut self, literal: &Literal, surroundings: &dyn Surroundings) -> Result<(), ParameterError> {
         let fresh = |name: &str| {
             let text = Literal::Text(name.to_string());
-            Word::read(&text, surroundings).map(|Word(name)| FileSet::named(&name))
+            FlowWord::read(&text, surroundings).map(|FlowWord(name)| FileSet::named(&name))
         };
         amend_by_name(
             &mut self.0,

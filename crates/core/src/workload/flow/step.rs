@@ -1,7 +1,7 @@
 //! The steps of a flow as a plan writes them: a word, or a table with the word as its first key.
 
 use super::act::{Act, Choice, Flags, FlowStep};
-use super::value::{Share, Word};
+use super::value::{FlowWord, Share};
 use crate::units::Bytes;
 use crate::workload::fields::Fields;
 use crate::workload::parameter::{Literal, Parameter, ParameterError, Surroundings};
@@ -154,8 +154,8 @@ fn no_step<'a>(keys: impl Iterator<Item = &'a str>) -> ParameterError {
 
 impl Act {
     fn of(word: &'static str, fields: &Fields<'_>) -> Result<Act, ParameterError> {
-        let name = |Word(name): Word| name;
-        let handle = |key: &str| fields.or(key, Word(USUAL.to_string())).map(name);
+        let name = |FlowWord(name): FlowWord| name;
+        let handle = |key: &str| fields.or(key, FlowWord(USUAL.to_string())).map(name);
         let own = || fields.required(word).map(name);
         let size = || fields.required::<Bytes>(word);
         let choose = || fields.or("choose", Choice::Uniform);
@@ -186,7 +186,7 @@ impl Act {
             "fsync_directory" => Act::FsyncDirectory { set: own()? },
             "rename" => {
                 let to = match fields.get("to")? {
-                    Some(Word(to)) => to,
+                    Some(FlowWord(to)) => to,
                     None => own()?,
                 };
                 Act::Rename { set: own()?, choose: choose()?, to, over: fields.or("over", false)? }

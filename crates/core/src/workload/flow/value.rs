@@ -36,18 +36,18 @@ pub(super) fn percent(share: f64) -> String {
 
 /// A name of a file set, of an open file or of a flow, which is also that of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word(pub(super) String);
+pub(super) struct FlowWord(pub(super) String);
 
 const LONGEST_WORD: usize = 24;
 
-impl Parameter for Word {
+impl Parameter for FlowWord {
     fn read(literal: &Literal, _: &dyn Surroundings) -> Result<Self, ParameterError> {
         let expected = format!(
             "a name of lower-case letters, digits and hyphens that begins with a letter, at most \
              {LONGEST_WORD} long"
         );
         match literal {
-            Literal::Text(text) if is_word(text) => Ok(Word(text.clone())),
+            Literal::Text(text) if is_word(text) => Ok(FlowWord(text.clone())),
             _ => Err(ParameterError::Expected(expected)),
         }
     }

@@ -6,7 +6,7 @@
 use super::looking::Turns;
 use super::place::LogPlace;
 use super::site::DiskSite;
-use super::tally::{Found, Tally};
+use super::tally::{DiskFindings, Tally};
 use super::work::{Queue, Work, of_each_cut};
 use super::{Recording, ask, cuts_of, heal, start_recorder, summary_of};
 use crate::order::Slot;
@@ -77,8 +77,8 @@ pub(super) fn all(
         let begin = Instant::now();
         while let Some(state) = work.next()? {
             let (looked, left) = work.look(&state, recording.machines.host, site, &mut journal, recorder);
-            if matches!(looked, Ok(Found::Hung)) || (looked.is_err() && site.is_lost()) {
-                work.add(&state, Found::Hung);
+            if matches!(looked, Ok(DiskFindings::Hung)) || (looked.is_err() && site.is_lost()) {
+                work.add(&state, DiskFindings::Hung);
                 let disk =
                     format!("the disk after cut {} under the model '{}'", state.number, state.model.name());
                 let Some(warning) = site.replace(recording, case, shape.whole(), recorder, &disk)? else {
@@ -208,8 +208,8 @@ impl Help<'_> {
         site.marks_so_far.clone_from(&self.marks);
         while let Ok(Some(state)) = work.next() {
             let (looked, left) = work.look(&state, machine, &mut site, journal, recorder.as_mut());
-            let goes_on =
-                left.is_empty() && matches!(looked, Ok(Found::NotMounted { .. } | Found::Looked { .. }));
+            let goes_on = left.is_empty()
+                && matches!(looked, Ok(DiskFindings::NotMounted { .. } | DiskFindings::Looked { .. }));
             match looked {
                 Ok(found) => work.add(&state, found),
                 Err(stop) => {

@@ -1,7 +1,7 @@
 //! One disk after a cut: it is mounted, verified, unmounted and checked.
 
 use super::site::{DiskSite, User};
-use super::tally::Found;
+use super::tally::DiskFindings;
 use super::{STEP_LIMIT, Stop};
 use fsdyno_core::durability::Cut;
 use fsdyno_core::result::Verified;
@@ -55,24 +55,24 @@ impl Looking<'_> {
 
     /// Mounts the disk as it is now, verifies, unmounts, and checks. If it is to be alone, nobody else does
     /// anything while the filesystem recovers.
-    pub fn look(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<Found, Stop> {
+    pub fn look(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<DiskFindings, Stop> {
         self.host().limit_steps(Some(STEP_LIMIT));
         let found = self.steps(cut, turns, alone);
         self.host().limit_steps(None);
         match found {
-            Err(Stop::Hung(..)) => Ok(Found::Hung),
+            Err(Stop::Hung(..)) => Ok(DiskFindings::Hung),
             found => found,
         }
     }
 
-    fn steps(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<Found, Stop> {
+    fn steps(&mut self, cut: &Cut, turns: &Turns, alone: bool) -> Result<DiskFindings, Stop> {
         let mounted = match alone {
             true => turns.alone(|| self.mount())?,
             false => turns.beside(|| self.mount())?,
         };
         let (mounted, recovery) = match mounted {
             Ok(mounted) => mounted,
-            Err(reason) => return Ok(Found::NotMounted { reason }),
+            Err(reason) => return Ok(DiskFindings::NotMounted { reason }),
         };
         let directory = mounted.directory().to_path_buf();
         let verified = turns.beside(|| self.verify(&directory, cut))?;
@@ -86,7 +86,7 @@ impl Looking<'_> {
             Err(TestbedError::Tool { .. }) => Some(false),
             Err(error) => return Err(error.into()),
         };
-        Ok(Found::Looked { recovery, alone, verified, clean })
+        Ok(DiskFindings::Looked { recovery, alone, verified, clean })
     }
 
     /// Mounts the disk as it is now, and says how long that took; or says why the kernel refuses.

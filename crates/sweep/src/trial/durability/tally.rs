@@ -16,7 +16,7 @@ const LINES: usize = 3;
 
 /// The findings on a disk.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum DiskFindings {
     /// The kernel refused to mount it.
     NotMounted {
         /// The reason that the kernel gave.
@@ -98,7 +98,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    pub fn add(&mut self, number: u32, model: CacheModel, subset: u32, cut: &Cut, found: Found) {
+    pub fn add(&mut self, number: u32, model: CacheModel, subset: u32, cut: &Cut, found: DiskFindings) {
         let marks = &self.marks[..self.marks.len().min(cut.marks as usize)];
         let Some(tally) = self.models.iter_mut().find(|tally| tally.model == Some(model)) else { return };
         let said = tally.add(marks, found, cut.marks > self.quiet_from);
@@ -115,20 +115,20 @@ impl<'a> Tally<'a> {
 
 impl ModelTally {
     /// Adds a state; returns what it has lost, for a person.
-    fn add(&mut self, marks: &[Mark], found: Found, is_quiet: bool) -> Vec<String> {
+    fn add(&mut self, marks: &[Mark], found: DiskFindings, is_quiet: bool) -> Vec<String> {
         self.states += 1;
         match found {
-            Found::NotMounted { reason } => {
+            DiskFindings::NotMounted { reason } => {
                 self.add_lost(marks);
                 *self.mount_errors.entry(reason.clone()).or_default() += 1;
                 vec![format!("it could not be mounted: {reason}")]
             }
-            Found::Hung => {
+            DiskFindings::Hung => {
                 self.hung += 1;
                 self.add_lost(marks);
                 vec!["it hung".to_string()]
             }
-            Found::Looked { recovery, alone, verified, clean } => {
+            DiskFindings::Looked { recovery, alone, verified, clean } => {
                 self.mounted += 1;
                 match alone {
                     true => self.recovery.push(recovery.0),
@@ -272,7 +272,7 @@ mod tests {
         let parameters = workload::Durability::default();
         let mut tally = Tally::new(LogSummary::default(), &marks, &parameters);
         let cut = Cut { at: 9, marks: 3, time_ns: Nanos(9) };
-        let found = || Found::NotMounted { reason: "bad superblock".to_string() };
+        let found = || DiskFindings::NotMounted { reason: "bad superblock".to_string() };
         tally.add(0, CacheModel::Flushed, 0, &cut, found());
         tally.add(1, CacheModel::Flushed, 0, &Cut { marks: 4, ..cut }, found());
         let result = tally.result();
@@ -304,7 +304,7 @@ mod tests {
                 ..Verified::default()
             };
             let found =
-                Found::Looked { recovery: Nanos(recovery), alone: true, verified, clean: Some(clean) };
+                DiskFindings::Looked { recovery: Nanos(recovery), alone: true, verified, clean: Some(clean) };
             tally.add(0, CacheModel::Subset, 0, &cut, found);
         }
         let result = tally.result();

@@ -2,7 +2,7 @@
 
 use super::looking::{Looking, Turns};
 use super::site::DiskSite;
-use super::tally::{Found, Tally};
+use super::tally::{DiskFindings, Tally};
 use super::{ask, heal};
 use crate::recorded::Shape;
 use crate::trial::Stop;
@@ -54,7 +54,7 @@ pub(super) struct Queue<'a> {
     tally: Tally<'a>,
     tallied: usize,
     /// The findings on states after the first that is still being looked at.
-    ahead: BTreeMap<usize, Found>,
+    ahead: BTreeMap<usize, DiskFindings>,
 }
 
 impl<'a> Queue<'a> {
@@ -112,7 +112,7 @@ impl<'a> Work<'a> {
     }
 
     /// Notes what was found on a state.
-    pub fn add(&self, state: &OneState<'_>, found: Found) {
+    pub fn add(&self, state: &OneState<'_>, found: DiskFindings) {
         let mut queue = self.queue();
         queue.ahead.insert(state.place, found);
         let mut next = queue.tallied;
@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
         queue.tallied = next;
     }
 
-    fn tally(&self, queue: &mut Queue<'_>, place: usize, found: Found) {
+    fn tally(&self, queue: &mut Queue<'_>, place: usize, found: DiskFindings) {
         let OneState { number, cut, model, subset, .. } = self.state(place);
         queue.tally.add(number, model, subset, cut, found);
     }
@@ -155,7 +155,7 @@ impl<'a> Work<'a> {
         site: &mut DiskSite,
         journal: &mut UndoJournal,
         recorder: &mut dyn Recorder,
-    ) -> (Result<Found, Stop>, Vec<String>) {
+    ) -> (Result<DiskFindings, Stop>, Vec<String>) {
         let OneState { number, cut, model, subset, .. } = *state;
         let request = state_of(self.parameters, self.seed, cut, number, model, subset);
         let without = lost_member(self.parameters, self.shape, &request);
@@ -233,8 +233,10 @@ mod tests {
         work.next().ok().flatten()
     }
 
-    fn not_mounted(state: &OneState<'_>) -> Found {
-        Found::NotMounted { reason: format!("cut {} {:?} {}", state.number, state.model, state.subset) }
+    fn not_mounted(state: &OneState<'_>) -> DiskFindings {
+        DiskFindings::NotMounted {
+            reason: format!("cut {} {:?} {}", state.number, state.model, state.subset),
+        }
     }
 
     #[test]
