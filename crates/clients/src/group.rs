@@ -41,7 +41,7 @@ pub(crate) struct Group {
     parent_waits: bool,
     /// The phase that all are ready for.
     ready: Option<String>,
-    running: Option<Running>,
+    running: Option<BegunPhase>,
     warnings: Vec<(Warning, Vec<usize>)>,
     output: VecDeque<EngineOutput>,
     /// Nothing more is wanted but the end.
@@ -70,7 +70,7 @@ struct Engine {
 }
 
 /// A phase that has begun.
-struct Running {
+struct BegunPhase {
     name: String,
     clocks: Vec<Option<ClockOffset>>,
 }
@@ -349,11 +349,11 @@ impl Group {
             let at_ns = clock.map(|clock| begin_ns.saturating_add_signed(clock.offset_ns));
             member.order(Order::Proceed { at_ns });
         }
-        self.running = Some(Running { name, clocks });
+        self.running = Some(BegunPhase { name, clocks });
     }
 
     fn phase_ended(&mut self, phases: Vec<(usize, PhaseResult)>) {
-        let Some(Running { name, clocks }) = self.running.take() else {
+        let Some(BegunPhase { name, clocks }) = self.running.take() else {
             return self.fail(Failure::new("clients", "a phase ended that had not begun"));
         };
         let mut parts: Vec<Part> = Vec::new();

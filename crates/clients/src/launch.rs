@@ -316,14 +316,14 @@ struct Strangers {
 }
 
 /// The place of one of them.
-struct Place {
+struct LaunchPlace {
     all: Arc<AtomicUsize>,
     by_address: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
     address: IpAddr,
 }
 
 impl Strangers {
-    fn admit(&self, address: IpAddr) -> Option<Place> {
+    fn admit(&self, address: IpAddr) -> Option<LaunchPlace> {
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let of_this = by_address.get(&address).copied().unwrap_or(0);
         if of_this >= STRANGERS_OF_ONE || self.all.load(Ordering::Relaxed) >= STRANGERS {
@@ -331,11 +331,11 @@ impl Strangers {
         }
         by_address.insert(address, of_this + 1);
         self.all.fetch_add(1, Ordering::Relaxed);
-        Some(Place { all: Arc::clone(&self.all), by_address: Arc::clone(&self.by_address), address })
+        Some(LaunchPlace { all: Arc::clone(&self.all), by_address: Arc::clone(&self.by_address), address })
     }
 }
 
-impl Drop for Place {
+impl Drop for LaunchPlace {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Ordering::Relaxed);
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@
 //! knowing what was written, and so that the disk can tell data from everything else.
 
 use crate::plant::{CREATE, DIRECTORY, FILE_MODE};
-use crate::workload::durability::sector::{Found, SECTOR, SectorAddress};
+use crate::workload::durability::sector::{PromisedSector, SECTOR, SectorAddress};
 use fsdyno_core::durability::Act;
 use fsdyno_core::result::{Content, Usable, Witnessed};
 use rustix::fd::OwnedFd;
@@ -108,11 +108,13 @@ fn judge(bytes: &[u8], seed: u64, begin: u64) -> Content {
         let from = (number as usize * SECTOR).min(bytes.len());
         let sector = &bytes[from..(from + SECTOR).min(bytes.len())];
         match place(seed, begin + number).judge(sector) {
-            Found::Written(LATER) => Content::New,
-            Found::Written(BEFORE) => Content::Old,
-            Found::Zeros => Content::Zeros,
-            Found::Missing => Content::Missing,
-            Found::Written(_) | Found::Foreign | Found::Garbage => Content::Garbage,
+            PromisedSector::Written(LATER) => Content::New,
+            PromisedSector::Written(BEFORE) => Content::Old,
+            PromisedSector::Zeros => Content::Zeros,
+            PromisedSector::Missing => Content::Missing,
+            PromisedSector::Written(_) | PromisedSector::Foreign | PromisedSector::Garbage => {
+                Content::Garbage
+            }
         }
     });
     let first = found.next().unwrap_or(Content::Missing);

@@ -51,7 +51,7 @@ impl Gauge {
 }
 
 /// A message from the thread.
-enum Word<T> {
+enum ThreadMessage<T> {
     Look,
     /// `Err`: it panicked.
     Ended(std::thread::Result<Result<T, EngineError>>),
@@ -74,7 +74,7 @@ pub(crate) fn run<'b, T: Send + 'static>(
     let worker = || EngineError::Worker { step: step.to_string() };
     let (sender, words) = channel();
     let waker = sender.clone();
-    let wake = Box::new(move || drop(waker.send(Word::Look)));
+    let wake = Box::new(move || drop(waker.send(ThreadMessage::Look)));
     let gauge = Arc::new(Gauge { wake: Some(wake), ..Gauge::default() });
     let its_gauge = Arc::clone(&gauge);
     std::thread::Builder::new()
@@ -87,7 +87,7 @@ pub(crate) fn run<'b, T: Send + 'static>(
                 Err(error) => Err(EngineError::Confine(error)),
             };
             // Nobody listens if the thread was left behind.
-            drop(sender.send(Word::Ended(catch_unwind(AssertUnwindSafe(work)))));
+            drop(sender.send(ThreadMessage::Ended(catch_unwind(AssertUnwindSafe(work)))));
         })
         .map_err(|source| EngineError::Thread { step: step.to_string(), source })?;
     let mut cancelled: Option<Instant> = None;
@@ -101,10 +101,10 @@ pub(crate) fn run<'b, T: Send + 'static>(
             _ => {}
         }
         match words.recv_timeout(LOOK_UP) {
-            Ok(Word::Ended(Ok(_))) if cancelled.is_some() => return Err(EngineError::Stopped),
-            Ok(Word::Ended(result)) => return result.unwrap_or_else(|_panic| Err(worker())),
+            Ok(ThreadMessage::Ended(Ok(_))) if cancelled.is_some() => return Err(EngineError::Stopped),
+            Ok(ThreadMessage::Ended(result)) => return result.unwrap_or_else(|_panic| Err(worker())),
             // The channel cannot be closed: the gauge also has a sender.
-            Ok(Word::Look) | Err(_) => {}
+            Ok(ThreadMessage::Look) | Err(_) => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! takes 16 bytes of stamps for each 512, and compared as a whole. Only if that fails is a sector looked at.
 
 use crate::content::{Content, FileIdentity, SECTOR_BYTES, STAMP};
-use crate::wrong::{Found, Problem};
+use crate::wrong::{Problem, SectorVerdict};
 use fsdyno_core::workload;
 use std::ops::RangeInclusive;
 
@@ -153,9 +153,9 @@ impl Comparer {
         let bits = sector.iter().map(|byte| byte.count_ones()).sum();
         // Of the same place, it is still another one than the hole that belongs there.
         let found = match self.origin(file, 0, number, sector) {
-            Some(Found::Version { .. }) => Found::Misplaced(number),
+            Some(SectorVerdict::Version { .. }) => SectorVerdict::Misplaced(number),
             Some(found) => found,
-            None => Found::Garbage { bits },
+            None => SectorVerdict::Garbage { bits },
         };
         Err(Problem::Hole { offset, found })
     }
@@ -176,29 +176,35 @@ impl Comparer {
         let bits = expected[from..until].iter().zip(sector).map(differ).sum();
         let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
         let (offset, found) = if is_zero(sector) {
-            (begin, Found::Zeros)
+            (begin, SectorVerdict::Zeros)
         } else if bits > u8::BITS && is_zero(&found[wrong..until]) {
             // Where a file once ended, or a block of another size.
-            (offset, Found::Zeros)
+            (offset, SectorVerdict::Zeros)
         } else {
             match self.origin(file, version, number, sector) {
                 Some(found) => (begin, found),
-                None => (offset, Found::Garbage { bits }),
+                None => (offset, SectorVerdict::Garbage { bits }),
             }
         };
         Problem::Sector { offset, number, found }
     }
 
     /// Where a sector comes from, if it is exactly one that was written somewhere.
-    fn origin(&mut self, file: FileIdentity, version: u32, number: u64, sector: &[u8]) -> Option<Found> {
+    fn origin(
+        &mut self,
+        file: FileIdentity,
+        version: u32,
+        number: u64,
+        sector: &[u8],
+    ) -> Option<SectorVerdict> {
         let (claimed, claimed_number) = FileIdentity::claimed(sector)?;
         if !self.content.is(claimed, claimed_number * SECTOR_BYTES, sector) {
             return None;
         }
         Some(match claimed.version_of(file) {
-            Some(found) if claimed_number == number => Found::Version { expected: version, found },
-            Some(_) => Found::Misplaced(claimed_number),
-            None => Found::Foreign(claimed_number),
+            Some(found) if claimed_number == number => SectorVerdict::Version { expected: version, found },
+            Some(_) => SectorVerdict::Misplaced(claimed_number),
+            None => SectorVerdict::Foreign(claimed_number),
         })
     }
 }
@@ -249,7 +255,7 @@ mod tests {
             let mut bytes = written(KINDS[kind], file(3).version(version), position);
             bytes[byte] ^= 1 << bit;
             let offset = position + byte as u64;
-            let garbage = Problem::Sector { offset, number: offset / 512, found: Found::Garbage { bits: 1 } };
+            let garbage = Problem::Sector { offset, number: offset / 512, found: SectorVerdict::Garbage { bits: 1 } };
             prop_assert_eq!(found(KINDS[kind], version, position, &bytes), Some(garbage));
         }
 
@@ -265,7 +271,7 @@ mod tests {
             let mut bytes = written(KINDS[kind], file(3).version(version), position);
             let sector = written(KINDS[kind], file(other), from * 512);
             bytes[to * 512..][..512].copy_from_slice(&sector[..512]);
-            let what = if other == 3 { Found::Misplaced(from) } else { Found::Foreign(from) };
+            let what = if other == 3 { SectorVerdict::Misplaced(from) } else { SectorVerdict::Foreign(from) };
             let problem = Problem::Sector { offset: number * 512, number, found: what };
             prop_assert_eq!(found(KINDS[kind], version, position, &bytes), Some(problem));
         }
@@ -280,7 +286,7 @@ mod tests {
             let before = written(KINDS[kind], file(3).version(old), position);
             bytes[to * 512..][..512].copy_from_slice(&before[to * 512..][..512]);
             let number = begin + to as u64;
-            let what = Found::Version { expected, found: old };
+            let what = SectorVerdict::Version { expected, found: old };
             let problem = Problem::Sector { offset: number * 512, number, found: what };
             prop_assert_eq!(found(KINDS[kind], expected, position, &bytes), Some(problem));
             prop_assert!(problem.to_string().contains("old data"));
@@ -291,7 +297,7 @@ mod tests {
             let mut bytes = written(KINDS[kind], file(3), begin * 512);
             bytes[to * 512..][..512].fill(0);
             let number = begin + to as u64;
-            let problem = Problem::Sector { offset: number * 512, number, found: Found::Zeros };
+            let problem = Problem::Sector { offset: number * 512, number, found: SectorVerdict::Zeros };
             prop_assert_eq!(found(KINDS[kind], 0, begin * 512, &bytes), Some(problem));
         }
     }
@@ -301,7 +307,7 @@ mod tests {
     fn zeros_may_begin_within_a_sector() {
         let mut bytes = written(workload::Content::Random, file(3), 0);
         bytes[700..1024].fill(0);
-        let problem = Problem::Sector { offset: 700, number: 1, found: Found::Zeros };
+        let problem = Problem::Sector { offset: 700, number: 1, found: SectorVerdict::Zeros };
         assert_eq!(found(workload::Content::Random, 0, 0, &bytes), Some(problem));
     }
 
@@ -315,7 +321,7 @@ mod tests {
             assert_eq!(comparer.check_any(file(3), 7, 100, &bytes[100..]), Ok(()));
         }
         let torn = [&one[..1024], &two[1024..]].concat();
-        let what = Found::Version { expected: 1, found: 2 };
+        let what = SectorVerdict::Version { expected: 1, found: 2 };
         let problem = Problem::Sector { offset: 1024, number: 2, found: what };
         assert_eq!(comparer.check_any(file(3), 7, 0, &torn), Err(problem));
     }
@@ -330,14 +336,14 @@ mod tests {
         // From the middle of a stamp on, and up to there.
         assert_eq!(comparer.check_among(file(3), 4..=6, false, 7, &mixed[7..1029]), Ok(()));
         let old = comparer.check_among(file(3), 5..=6, false, 0, &mixed);
-        let what = Found::Version { expected: 6, found: 4 };
+        let what = SectorVerdict::Version { expected: 6, found: 4 };
         assert_eq!(old, Err(Problem::Sector { offset: 0, number: 0, found: what }));
         let mut torn = mixed.clone();
         torn[..8].copy_from_slice(&of(6)[..8]);
         assert!(comparer.check_among(file(3), 4..=6, false, 0, &torn).is_err());
         assert_eq!(comparer.check_among(file(3), 4..=6, true, 0, &torn), Ok(()));
         torn[600] ^= 1;
-        let garbage = Problem::Sector { offset: 600, number: 1, found: Found::Garbage { bits: 1 } };
+        let garbage = Problem::Sector { offset: 600, number: 1, found: SectorVerdict::Garbage { bits: 1 } };
         assert_eq!(comparer.check_among(file(3), 4..=6, true, 0, &torn), Err(garbage));
         let other = written(kind, file(4), 0);
         assert!(comparer.check_among(file(3), 0..=9, true, 0, &other).is_err());
@@ -360,7 +366,7 @@ mod tests {
         assert_eq!(comparer.check_or_zeros(file(3), 100, &half[100..]), Ok(()));
         let foreign = [&half[..512], &written(kind, file(4), 512)[..512]].concat();
         let problem = comparer.check_or_zeros(file(3), 0, &foreign).unwrap_err();
-        assert_eq!(problem, Problem::Sector { offset: 512, number: 1, found: Found::Foreign(1) });
+        assert_eq!(problem, Problem::Sector { offset: 512, number: 1, found: SectorVerdict::Foreign(1) });
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod summary;
 mod throttle;
 mod tree;
 mod verify;
+mod walk;
 mod window;
 mod workload;
 mod wrong;
@@ -56,7 +57,7 @@ pub use workload::fileserver::reader_pass;
 pub use workload::flow::{Performed as FlowPerformed, ReadyFlow};
 pub use workload::null::overhead_ns as null_overhead_ns;
 pub use workload::streaming::{Pass as StreamingPass, ReadyPass as ReadyStreamingPass};
-pub use wrong::{Found, Problem, Wrong};
+pub use wrong::{Problem, SectorVerdict, Wrong};
 
 use bounds::{Bounds, Confined};
 use fsdyno_core::protocol::PROTOCOL_VERSION;

@@ -27,7 +27,7 @@ const MOMENTS: u64 = 9;
 
 /// The moments at which iterations are due, one after the other, in nanoseconds from the first possible one.
 #[derive(Debug, Clone)]
-pub(crate) struct Moments {
+pub(crate) struct ArrivalTimes {
     rate: Rate,
     random: Xoshiro256PlusPlus,
     /// The number of the next one, from 0, and its moment.
@@ -35,14 +35,14 @@ pub(crate) struct Moments {
     next_ns: u64,
 }
 
-impl Moments {
+impl ArrivalTimes {
     fn new(rate: Rate, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let next_ns = match rate.arrivals {
             Arrivals::Constant => 0,
             Arrivals::Poisson => distance_ns(rate, &mut random),
         };
-        Moments { rate, random, next: 0, next_ns }
+        ArrivalTimes { rate, random, next: 0, next_ns }
     }
 
     fn advance(&mut self) {
@@ -201,13 +201,13 @@ impl Schedule {
 #[derive(Debug)]
 pub(crate) struct Calendar {
     begin_ns: u64,
-    moments: Moments,
+    moments: ArrivalTimes,
 }
 
 impl Calendar {
     /// `None` if there is no rate.
     pub(crate) fn of(segment: &Segment) -> Option<Self> {
-        let moments = Moments::new(segment.rate?, segment.seed);
+        let moments = ArrivalTimes::new(segment.rate?, segment.seed);
         Some(Calendar { begin_ns: segment.begin_ns, moments })
     }
 

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wait::{Found, Wait};
+use wait::{Wait, WaitEnd};
 
 /// The interval between checks by the coordinator.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
@@ -139,7 +139,7 @@ pub(crate) fn run(
         crew.dismiss(&gate);
     }
     *left_behind += crew.remaining();
-    let (Course { start_ns, window, found, .. }, finished) = outcome?;
+    let (PhaseCourse { start_ns, window, found, .. }, finished) = outcome?;
     let given_up = span.patience().filter(|_| crew.is_given_up);
     let bytes = crew.workers.iter().map(|worker| worker.record.written()).sum();
     let written = Written { bytes, since_ns: start_ns };
@@ -162,12 +162,12 @@ pub(crate) fn run(
 }
 
 /// When it began and ended.
-struct Course {
+struct PhaseCourse {
     start_ns: u64,
     window: Window,
     /// When the last worker was done or given up.
     given_up_ns: u64,
-    found: Found,
+    found: WaitEnd,
 }
 
 struct Crew<'o> {
@@ -227,7 +227,7 @@ impl Crew<'_> {
         reporter: &mut Reporter<'_>,
         gate: &Gate,
         span: Span,
-    ) -> Result<Course, EngineError> {
+    ) -> Result<PhaseCourse, EngineError> {
         while self.ready < self.workers.len() {
             self.listen(LOOK_UP, stop)?;
             reporter.tell(TrialStep::Settle, &self.phase, 1.0, span.longest_ns());
@@ -274,7 +274,7 @@ impl Crew<'_> {
         gate: &Gate,
         ramp: Ramp,
         [window, drain_limit]: [Nanos; 2],
-    ) -> Result<Course, EngineError> {
+    ) -> Result<PhaseCourse, EngineError> {
         let start_ns = self.start(timer, stop)?;
         let from = |begin_ns: u64| Window { begin_ns, end_ns: begin_ns + window.0 };
         let mut window = from(start_ns + ramp.longest().0);
@@ -321,7 +321,7 @@ impl Crew<'_> {
                 if step != TrialStep::Drain {
                     self.end_window();
                 }
-                return Ok(Course { start_ns, window, given_up_ns: now, found: wait.found });
+                return Ok(PhaseCourse { start_ns, window, given_up_ns: now, found: wait.found });
             }
             let done = (now - from) as f64 / (to - from).max(1) as f64;
             self.tell(reporter, step, done, window.end_ns.saturating_sub(now), (window, timer));
@@ -341,15 +341,15 @@ impl Crew<'_> {
         gate: &Gate,
         operations: u64,
         patience: Option<Nanos>,
-    ) -> Result<Course, EngineError> {
+    ) -> Result<PhaseCourse, EngineError> {
         self.begin_window();
         let begin_ns = self.start(timer, stop)?;
         gate.open(Window { begin_ns, end_ns: u64::MAX });
-        let course = |end_ns| Course {
+        let course = |end_ns| PhaseCourse {
             start_ns: begin_ns,
             window: Window { begin_ns, end_ns },
             given_up_ns: end_ns,
-            found: Found::default(),
+            found: WaitEnd::default(),
         };
         let (mut before, mut since_ns) = (0, begin_ns);
         while self.ended < self.workers.len() {

@@ -19,7 +19,7 @@ const DIRTY: Bytes = Bytes(Bytes::MIB);
 
 /// One look at the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Look {
+struct MachineLook {
     /// Requests that the devices have completed since they appeared.
     completed: u64,
     in_flight: u64,
@@ -43,7 +43,7 @@ pub(crate) fn wait(
 
 fn until_calm(
     limit: Duration,
-    mut look: impl FnMut() -> Look,
+    mut look: impl FnMut() -> MachineLook,
     on_progress: &mut dyn FnMut(f64) -> bool,
 ) -> Quiet {
     let begin = Instant::now();
@@ -69,8 +69,9 @@ fn until_calm(
     Quiet { reached: true, waited_ns: begin.elapsed().into(), ..quiet }
 }
 
-fn look(directory: &Path, devices: &[String], group: Option<&MemoryGroup>) -> Look {
-    let mut look = Look { dirty: group.and_then(memory::dirty).unwrap_or_else(dirty), ..Look::default() };
+fn look(directory: &Path, devices: &[String], group: Option<&MemoryGroup>) -> MachineLook {
+    let mut look =
+        MachineLook { dirty: group.and_then(memory::dirty).unwrap_or_else(dirty), ..MachineLook::default() };
     for device in devices {
         let stat = std::fs::read_to_string(directory.join(device).join("stat")).unwrap_or_default();
         let fields: Vec<u64> = stat.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -100,7 +101,7 @@ mod tests {
         let look = || {
             let (completed, in_flight, dirty) = looks[taken.min(looks.len() - 1)];
             taken += 1;
-            Look { completed, in_flight, dirty: Bytes(dirty) }
+            MachineLook { completed, in_flight, dirty: Bytes(dirty) }
         };
         let quiet = until_calm(limit, look, &mut |_| true);
         (quiet, taken)
@@ -124,7 +125,7 @@ mod tests {
         let (busy, _) = quiet(Duration::from_millis(250), &[(1, 1, 5 << 20)]);
         assert_eq!((busy.reached, busy.dirty), (false, Bytes(5 << 20)));
         assert!((250_000_000..).contains(&busy.waited_ns.0));
-        let stopped = until_calm(Duration::from_secs(3600), Look::default, &mut |_| false);
+        let stopped = until_calm(Duration::from_secs(3600), MachineLook::default, &mut |_| false);
         assert_eq!((stopped.reached, stopped.waited_ns.0 < 3_600_000_000_000), (false, true));
     }
 

@@ -58,7 +58,7 @@ impl Writers {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct ThrottleLook {
     at_ns: u64,
     /// By the workers, in bytes.
     written: u64,
@@ -70,7 +70,7 @@ struct Look {
 pub(crate) struct Throttle {
     begin_ns: Option<u64>,
     /// Those of the last [`SPAN`].
-    looks: VecDeque<Look>,
+    looks: VecDeque<ThrottleLook>,
 }
 
 impl Throttle {
@@ -82,7 +82,7 @@ impl Throttle {
             return if waited { Writers::Absent } else { Writers::Free };
         }
         let Some(pages) = pages else { return Writers::Free };
-        let now = Look { at_ns, written, pages };
+        let now = ThrottleLook { at_ns, written, pages };
         self.looks.push_back(now);
         while self.looks.get(1).is_some_and(|second| at_ns - second.at_ns >= SPAN.0) {
             self.looks.pop_front();

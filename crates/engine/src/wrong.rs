@@ -21,14 +21,14 @@ pub enum Problem {
         /// Which sector of 512 bytes belongs there.
         number: u64,
         /// The data found there.
-        found: Found,
+        found: SectorVerdict,
     },
     /// Something in a hole: a part that was never written.
     Hole {
         /// Where the first byte is that is not zero.
         offset: u64,
         /// The data found there.
-        found: Found,
+        found: SectorVerdict,
     },
     /// It does not have the size that it was written with, in bytes.
     Size {
@@ -45,7 +45,7 @@ pub enum Problem {
 
 /// The verdict on a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum SectorVerdict {
     /// Only zeros.
     Zeros,
     /// The same sector of the same file as it was before, or will be later.
@@ -85,18 +85,18 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for SectorVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Found::Zeros => f.write_str("zeros"),
-            Found::Version { expected, found } if found < expected => {
+            SectorVerdict::Zeros => f.write_str("zeros"),
+            SectorVerdict::Version { expected, found } if found < expected => {
                 write!(f, "old data: version {found} instead of {expected}")
             }
-            Found::Version { expected, found } => write!(f, "version {found} instead of {expected}"),
-            Found::Misplaced(number) => write!(f, "sector {number} of this file"),
-            Found::Foreign(number) => write!(f, "foreign data: sector {number} of another file"),
-            Found::Garbage { bits: 1 } => f.write_str("garbage: 1 bit differs"),
-            Found::Garbage { bits } => write!(f, "garbage: {bits} bits differ"),
+            SectorVerdict::Version { expected, found } => write!(f, "version {found} instead of {expected}"),
+            SectorVerdict::Misplaced(number) => write!(f, "sector {number} of this file"),
+            SectorVerdict::Foreign(number) => write!(f, "foreign data: sector {number} of another file"),
+            SectorVerdict::Garbage { bits: 1 } => f.write_str("garbage: 1 bit differs"),
+            SectorVerdict::Garbage { bits } => write!(f, "garbage: {bits} bits differ"),
         }
     }
 }

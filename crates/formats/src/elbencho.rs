@@ -5,7 +5,7 @@
 //! elbencho appends to its files. Rates in MiB/s are whole numbers except in JSON. Live statistics
 //! (`--livecsv`) are those of moments: the last line of a phase has its totals so far.
 
-use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines, options};
+use crate::run::{ArgumentWord, Figures, Misread, Report, Run, Runs, lines, options};
 use fsdyno_core::Role;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::Program;
@@ -150,7 +150,7 @@ const LABELS: &[(&str, &str, f64)] = &[
 
 fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     let head = text.trim_start_matches('\u{feff}').trim_start();
-    let mut reading = Reading::default();
+    let mut reading = ElbenchoReport::default();
     if head.starts_with('{') {
         reading.json(text)?;
     } else if head.starts_with("ISO ") {
@@ -158,30 +158,30 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     } else {
         reading.console(text)?;
     }
-    let Reading { mut runs, run, .. } = reading;
-    runs.push(run, lines(text).last().unwrap_or(Word::line((0, ""))))?;
+    let ElbenchoReport { mut runs, run, .. } = reading;
+    runs.push(run, lines(text).last().unwrap_or(ArgumentWord::line((0, ""))))?;
     runs.all("results of elbencho")
 }
 
 /// A phase as any of the formats has it.
 struct Phase<'t> {
-    operation: Word<'t>,
+    operation: ArgumentWord<'t>,
     /// By key, for requests that are read in a mix after [`MIXES`].
     figures: BTreeMap<String, f64>,
 }
 
 /// A report so far.
 #[derive(Default)]
-struct Reading {
+struct ElbenchoReport {
     runs: Runs,
     run: Run,
     /// The phases of the current run, with those that have no figures.
     seen: Vec<String>,
 }
 
-impl Reading {
+impl ElbenchoReport {
     /// Makes sure that the current run is the one that a phase with these options belongs to.
-    fn begin(&mut self, next: &Run, operation: Word<'_>) -> Result<(), Misread> {
+    fn begin(&mut self, next: &Run, operation: ArgumentWord<'_>) -> Result<(), Misread> {
         let Run { options, label, version, .. } = &self.run;
         let same = (options, label, version) == (&next.options, &next.label, &next.version);
         if !same || self.seen.iter().any(|seen| seen == operation.text) {
@@ -237,7 +237,8 @@ impl Reading {
     fn csv<'t>(&mut self, text: &'t str) -> Result<(), Misread> {
         let mut lines = lines(text).filter(|line| !line.text.trim().is_empty());
         let Some(head) = lines.next() else { return Ok(()) };
-        let headings_of = |line: Word<'t>| line.cells(',').iter().map(|cell| cell.text).collect::<Vec<_>>();
+        let headings_of =
+            |line: ArgumentWord<'t>| line.cells(',').iter().map(|cell| cell.text).collect::<Vec<_>>();
         let mut headings = headings_of(head);
         if headings.contains(&"RuntimeMS") {
             return self.live(&headings, lines);
@@ -282,7 +283,11 @@ impl Reading {
     }
 
     /// The last line of each phase of live statistics, which has its totals so far.
-    fn live<'t>(&mut self, headings: &[&str], lines: impl Iterator<Item = Word<'t>>) -> Result<(), Misread> {
+    fn live<'t>(
+        &mut self,
+        headings: &[&str],
+        lines: impl Iterator<Item = ArgumentWord<'t>>,
+    ) -> Result<(), Misread> {
         let mut before_ms = 0.0;
         for line in lines {
             let cells = line.cells(',');
@@ -337,7 +342,7 @@ impl Reading {
                 Some(found.as_str().map_or_else(|| found.to_string(), str::to_string))
             };
             let number = |path: &[&str]| match find(path) {
-                Some(text) => Word::line((line, &text)).number().map(Some),
+                Some(text) => ArgumentWord::line((line, &text)).number().map(Some),
                 None => Ok(None),
             };
             let mut figures = BTreeMap::new();
@@ -360,7 +365,7 @@ impl Reading {
             let (version, command) = (find(&["config", "version"]), find(&["config", "command"]));
             let next = described(stated, find(&["label"]), version, command);
             let operation = find(&["phase_type"]).unwrap_or_default();
-            let operation = Word::line((line, &operation));
+            let operation = ArgumentWord::line((line, &operation));
             self.phase(&Phase { operation, figures }, &next)?;
         }
         Ok(())
@@ -421,13 +426,13 @@ fn workers(options: &BTreeMap<String, String>) -> u32 {
     number("threads").unwrap_or(0).saturating_mul(number("hosts").unwrap_or(1))
 }
 
-fn role_of(operation: Word<'_>) -> Result<Role, Misread> {
+fn role_of(operation: ArgumentWord<'_>) -> Result<Role, Misread> {
     let role = PHASES.iter().find(|(begin, _)| operation.text.starts_with(begin)).map(|one| one.1);
     role.ok_or_else(|| operation.error("expected a phase of elbencho, such as WRITE"))
 }
 
 /// The figures of a line of the console.
-fn labelled(label: &str, value: Word<'_>) -> Result<Vec<(String, f64)>, Misread> {
+fn labelled(label: &str, value: ArgumentWord<'_>) -> Result<Vec<(String, f64)>, Misread> {
     let words = value.words();
     let Some(last) = words.last() else { return Ok(Vec::new()) };
     if label == "Elapsed time" {
@@ -458,7 +463,7 @@ fn labelled(label: &str, value: Word<'_>) -> Result<Vec<(String, f64)>, Misread>
 }
 
 /// `812us`, `5ms`, `2.784s`, `1m2.345s`, `1h2m3s`
-fn milliseconds(word: Word<'_>) -> Result<f64, Misread> {
+fn milliseconds(word: ArgumentWord<'_>) -> Result<f64, Misread> {
     let mut rest = word.text;
     let mut total_ms = 0.0;
     while !rest.is_empty() {

@@ -5,7 +5,7 @@
 //! alone from version 3.3 on. Version 2.10 prints only means of all iterations, which are one run. A report
 //! is read as a sequence of names and values, because the JSON of version 3.2 is not valid.
 
-use crate::run::{Figures, Misread, Report, Run, Runs, Word, after, lines, options, stated};
+use crate::run::{ArgumentWord, Figures, Misread, Report, Run, Runs, after, lines, options, stated};
 use fsdyno_core::Role;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::Program;
@@ -53,10 +53,10 @@ const STATED: &[(&str, &str)] = &[
 ];
 
 /// A name with its value.
-type Pair<'t> = (&'t str, Word<'t>);
+type Pair<'t> = (&'t str, ArgumentWord<'t>);
 
 /// A report so far.
-struct Reading {
+struct IorReport {
     version: Option<String>,
     /// Options of the command line.
     command: BTreeMap<String, String>,
@@ -72,7 +72,7 @@ struct Reading {
 
 fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     let version = after(text, "IOR-").and_then(|rest| rest.split([':', ' ']).next());
-    let mut reading = Reading {
+    let mut reading = IorReport {
         version: version.and_then(stated),
         command: BTreeMap::new(),
         stated: BTreeMap::new(),
@@ -81,7 +81,7 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
         iterations: Vec::new(),
         has_iterations: false,
     };
-    let last = lines(text).last().unwrap_or(Word::line((0, "")));
+    let last = lines(text).last().unwrap_or(ArgumentWord::line((0, "")));
     match text.contains("\"tests\"") || text.contains("\"bwMiB\"") {
         true => reading.json(text)?,
         false => reading.text(text)?,
@@ -90,9 +90,9 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     reading.runs.all("the table of iterations of IOR (before version 4.0, summaryFormat=CSV omits it)")
 }
 
-impl Reading {
+impl IorReport {
     /// Ends a test.
-    fn end(&mut self, at: Word<'_>) -> Result<(), Misread> {
+    fn end(&mut self, at: ArgumentWord<'_>) -> Result<(), Misread> {
         let count = self.iterations.len();
         for (index, mut run) in std::mem::take(&mut self.iterations).into_iter().enumerate() {
             run.part = (count > 1).then(|| format!("iteration {} of {count}", index + 1));
@@ -104,7 +104,7 @@ impl Reading {
     }
 
     /// Begins another run of the program.
-    fn begin(&mut self, command: &str, at: Word<'_>) -> Result<(), Misread> {
+    fn begin(&mut self, command: &str, at: ArgumentWord<'_>) -> Result<(), Misread> {
         self.command = options(command, ASIDE);
         self.has_iterations = false;
         self.end(at)
@@ -131,7 +131,7 @@ impl Reading {
     }
 
     /// Adds a row of a table of iterations.
-    fn row(&mut self, cells: &BTreeMap<&str, Word<'_>>, at: Word<'_>) -> Result<(), Misread> {
+    fn row(&mut self, cells: &BTreeMap<&str, ArgumentWord<'_>>, at: ArgumentWord<'_>) -> Result<(), Misread> {
         let figure = |name: &str| cells.get(name).map_or(Ok(None), |cell| cell.figure());
         let Some((name, role)) = access(cells) else { return Ok(()) };
         let Some(mebibytes_per_s) = figure("bw(MiB/s)")? else { return Ok(()) };
@@ -170,7 +170,7 @@ impl Reading {
     }
 
     /// Adds a row of a summary, unless the report has the iterations.
-    fn mean(&mut self, cells: &BTreeMap<&str, Word<'_>>) -> Result<(), Misread> {
+    fn mean(&mut self, cells: &BTreeMap<&str, ArgumentWord<'_>>) -> Result<(), Misread> {
         let Some((name, role)) = access(cells).filter(|_| !self.has_iterations) else { return Ok(()) };
         let figure = |name: &str| cells.get(name).map_or(Ok(0.0), |cell| cell.number());
         let bytes_per_s = figure("Mean(MiB)")? * Bytes::MIB as f64;
@@ -237,7 +237,7 @@ impl Reading {
 
     /// Names and values of JSON in their order, whatever they are nested in.
     fn json(&mut self, text: &str) -> Result<(), Misread> {
-        let mut row: BTreeMap<&str, Word<'_>> = BTreeMap::new();
+        let mut row: BTreeMap<&str, ArgumentWord<'_>> = BTreeMap::new();
         let mut of_summary = false;
         for (name, value) in pairs(text) {
             match name {
@@ -290,7 +290,7 @@ const JSON: &[(&str, &str)] = &[
 ];
 
 /// Returns the access that a row is about, and its role.
-fn access(cells: &BTreeMap<&str, Word<'_>>) -> Option<(&'static str, Role)> {
+fn access(cells: &BTreeMap<&str, ArgumentWord<'_>>) -> Option<(&'static str, Role)> {
     match cells.get("access")?.text {
         "write" => Some(("write", Role::Writer)),
         "read" => Some(("read", Role::Reader)),
@@ -299,7 +299,7 @@ fn access(cells: &BTreeMap<&str, Word<'_>>) -> Option<(&'static str, Role)> {
 }
 
 /// `tasks : 2`, `clients = 2 (2 per node)`.
-fn pair(line: Word<'_>) -> Option<Pair<'_>> {
+fn pair(line: ArgumentWord<'_>) -> Option<Pair<'_>> {
     let (name, value) = line.text.split_once([':', '='])?;
     Some((name.trim(), line.part(value.trim())))
 }

@@ -6,7 +6,7 @@
 //! and the widths of columns depend on the version, so a figure belongs to the heading that ends closest to
 //! it.
 
-use crate::run::{Figures, MOST_RUNS, Misread, Report, Run, Runs, Word, lines, options, stated};
+use crate::run::{ArgumentWord, Figures, MOST_RUNS, Misread, Report, Run, Runs, lines, options, stated};
 use fsdyno_core::Role;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::Program;
@@ -61,7 +61,7 @@ enum Unit {
 
 /// A report so far.
 #[derive(Default)]
-struct Reading {
+struct IozoneReport {
     runs: Runs,
     /// The facts known about every run.
     known: Run,
@@ -80,8 +80,8 @@ struct Reading {
 }
 
 fn runs(text: &str) -> Result<Vec<Run>, Misread> {
-    let mut reading = Reading::default();
-    let mut last = Word::line((0, ""));
+    let mut reading = IozoneReport::default();
+    let mut last = ArgumentWord::line((0, ""));
     for line in lines(text) {
         last = line;
         reading.line(line)?;
@@ -90,15 +90,15 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     reading.runs.all("a table of iozone")
 }
 
-impl Reading {
-    fn line(&mut self, line: Word<'_>) -> Result<(), Misread> {
+impl IozoneReport {
+    fn line(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         let text = line.text.trim();
         let words: Vec<&str> = text.split_whitespace().collect();
         if let Some(revision) = text.strip_prefix("Version $Revision:") {
             self.end(line)?;
             let known =
                 Run { version: revision.split_whitespace().next().and_then(stated), ..Run::default() };
-            *self = Reading { runs: std::mem::take(&mut self.runs), known, ..Reading::default() };
+            *self = IozoneReport { runs: std::mem::take(&mut self.runs), known, ..IozoneReport::default() };
         } else if let Some(command) = text.strip_prefix("Command line used:") {
             self.known.options = options(command, ASIDE);
         } else if text.starts_with("OPS Mode.") {
@@ -120,7 +120,7 @@ impl Reading {
         } else if let Some(rest) = text.strip_prefix("Children see throughput for") {
             self.throughput(line.part(rest))?;
         } else if words.get(1) == Some(&"reclen") {
-            self.edges = line.words().into_iter().map(Word::end).collect();
+            self.edges = line.words().into_iter().map(ArgumentWord::end).collect();
         } else if let Some(title) = title(text) {
             self.heading(title);
         } else if text.starts_with('"') {
@@ -132,7 +132,7 @@ impl Reading {
     }
 
     /// Ends what belongs together.
-    fn end(&mut self, at: Word<'_>) -> Result<(), Misread> {
+    fn end(&mut self, at: ArgumentWord<'_>) -> Result<(), Misread> {
         self.runs.push(std::mem::take(&mut self.run), at)?;
         let reports = std::mem::take(&mut self.reports);
         for run in reports.into_values().filter(|_| !self.has_table) {
@@ -147,7 +147,7 @@ impl Reading {
     }
 
     /// A row of the table: two sizes, and a figure for each test that was run.
-    fn row(&mut self, line: Word<'_>) -> Result<(), Misread> {
+    fn row(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         let words = line.words();
         let [size, record, figures @ ..] = &words[..] else { return Ok(()) };
         if figures.len() > COLUMNS || self.edges.len() != COLUMNS + 2 {
@@ -171,7 +171,7 @@ impl Reading {
     }
 
     /// ` 2 initial writers  = 2795836.00 kB/sec`
-    fn throughput(&mut self, line: Word<'_>) -> Result<(), Misread> {
+    fn throughput(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         let Some((what, value)) = line.text.split_once('=') else { return Ok(()) };
         let name = what.trim().trim_start_matches(|letter: char| letter.is_ascii_digit()).trim();
         let [figure, unit, ..] = line.part(value).words()[..] else {
@@ -192,7 +192,7 @@ impl Reading {
     }
 
     /// Adds the figure of a test to the current run.
-    fn figure(&mut self, test: usize, figure: Word<'_>, unit: Unit) -> Result<(), Misread> {
+    fn figure(&mut self, test: usize, figure: ArgumentWord<'_>, unit: Unit) -> Result<(), Misread> {
         let (name, _, _, role) = TESTS[test];
         let (value, workers) = (figure.number()?, self.processes.max(1));
         let figures = Figures { workers, ..Figures::default() };
@@ -217,10 +217,10 @@ impl Reading {
     }
 
     /// A row of a report: sizes of records, or a size of files with a figure for each.
-    fn report_row(&mut self, line: Word<'_>) -> Result<(), Misread> {
+    fn report_row(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         let Some(test) = self.report.filter(|_| !self.has_table) else { return Ok(()) };
         let words = line.words();
-        let unquoted = |word: &Word<'_>| word.text.trim_matches('"').to_string();
+        let unquoted = |word: &ArgumentWord<'_>| word.text.trim_matches('"').to_string();
         if words.iter().all(|word| word.text.starts_with('"')) {
             self.records = words.iter().map(unquoted).collect();
             return Ok(());

@@ -4,7 +4,7 @@
 //! means, because the lines of single iterations (`-v`) have the rate of one task from version 3.3 on. A rate
 //! of 0 is a test that was not run. How long a test took follows from its rate and the number of files.
 
-use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines, options, stated};
+use crate::run::{ArgumentWord, Figures, Misread, Report, Run, Runs, lines, options, stated};
 use fsdyno_core::Role;
 use fsdyno_core::workload::Program;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     let (mut version, mut known): (Option<String>, BTreeMap<String, String>) = (None, BTreeMap::new());
     let mut head = Head::default();
     let (mut runs, mut run) = (Runs::default(), Run::default());
-    let mut last = Word::line((0, ""));
+    let mut last = ArgumentWord::line((0, ""));
     for line in lines(text) {
         last = line;
         let words = line.words();
@@ -88,7 +88,7 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
 }
 
 /// `(of 3 iterations)`.
-fn iterations(line: Word<'_>) -> Result<u32, Misread> {
+fn iterations(line: ArgumentWord<'_>) -> Result<u32, Misread> {
     let words = line.words();
     let count = words.iter().position(|word| word.text == "(of").and_then(|at| words.get(at + 1));
     match count {
@@ -98,10 +98,10 @@ fn iterations(line: Word<'_>) -> Result<u32, Misread> {
 }
 
 /// A row of a table; other lines are skipped.
-fn row(run: &mut Run, head: &Head, line: Word<'_>) -> Result<(), Misread> {
+fn row(run: &mut Run, head: &Head, line: ArgumentWord<'_>) -> Result<(), Misread> {
     let trimmed = line.text.trim_start();
     let Some((name, role)) = TESTS.iter().find(|(name, _)| trimmed.starts_with(name)) else { return Ok(()) };
-    let figures: Vec<Word<'_>> =
+    let figures: Vec<ArgumentWord<'_>> =
         line.part(&trimmed[name.len()..]).words().into_iter().filter(|word| word.text != ":").collect();
     // Those of single iterations (`-v`) are followed by their unit.
     if figures.iter().any(|word| word.text.starts_with("sec")) {

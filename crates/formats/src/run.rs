@@ -97,7 +97,7 @@ pub struct Misread {
 
 /// A part of a line of a report.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Word<'t> {
+pub(crate) struct ArgumentWord<'t> {
     pub(crate) text: &'t str,
     /// From 1.
     line: usize,
@@ -106,25 +106,25 @@ pub(crate) struct Word<'t> {
     whole: &'t str,
 }
 
-impl<'t> Word<'t> {
+impl<'t> ArgumentWord<'t> {
     /// A whole line, with its number from 0.
     pub(crate) fn line((index, text): (usize, &'t str)) -> Self {
-        Word { text, line: index + 1, begin: 0, whole: text }
+        ArgumentWord { text, line: index + 1, begin: 0, whole: text }
     }
 
     /// A part of it.
     pub(crate) fn part(self, text: &'t str) -> Self {
         let begin = self.begin + text.as_ptr() as usize - self.text.as_ptr() as usize;
-        Word { text, begin, ..self }
+        ArgumentWord { text, begin, ..self }
     }
 
     /// Returns the parts between white space.
-    pub(crate) fn words(self) -> Vec<Word<'t>> {
+    pub(crate) fn words(self) -> Vec<ArgumentWord<'t>> {
         self.text.split_whitespace().map(|text| self.part(text)).collect()
     }
 
     /// Returns the parts between separators.
-    pub(crate) fn cells(self, separator: char) -> Vec<Word<'t>> {
+    pub(crate) fn cells(self, separator: char) -> Vec<ArgumentWord<'t>> {
         self.text.split(separator).map(|text| self.part(text.trim())).collect()
     }
 
@@ -155,8 +155,8 @@ impl<'t> Word<'t> {
 }
 
 /// The lines of a text.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = Word<'_>> + Clone {
-    text.trim_start_matches('\u{feff}').lines().enumerate().map(Word::line)
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = ArgumentWord<'_>> + Clone {
+    text.trim_start_matches('\u{feff}').lines().enumerate().map(ArgumentWord::line)
 }
 
 /// Returns the text that a report states, unless it is longer than anything that people state.
@@ -175,7 +175,7 @@ pub(crate) struct Runs(Vec<Run>);
 
 impl Runs {
     /// Adds a run that has figures; `at` is where they are.
-    pub(crate) fn push(&mut self, run: Run, at: Word<'_>) -> Result<(), Misread> {
+    pub(crate) fn push(&mut self, run: Run, at: ArgumentWord<'_>) -> Result<(), Misread> {
         if self.0.len() == MOST_RUNS {
             return Err(at.error(format!("a report has at most {MOST_RUNS} runs")));
         }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn figures_are_finite_and_not_negative() {
-        let word = |text| Word::line((3, text)).words()[1];
+        let word = |text| ArgumentWord::line((3, text)).words()[1];
         assert_eq!(word("a 1.5e+3").number(), Ok(1500.0));
         assert_eq!(word("a -").figure(), Ok(None));
         for bad in

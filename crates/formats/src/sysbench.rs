@@ -4,7 +4,7 @@
 //! they belong to the run and not to an operation; their mean is the sum over the count, which has more
 //! digits than the mean that is printed. Intermediate reports and the histogram are skipped.
 
-use crate::run::{Figures, Misread, Report, Run, Runs, Word, lines};
+use crate::run::{ArgumentWord, Figures, Misread, Report, Run, Runs, lines};
 use fsdyno_core::Role;
 use fsdyno_core::units::Bytes;
 use fsdyno_core::workload::Program;
@@ -32,7 +32,7 @@ const STATED: &[(&str, &str)] = &[
 
 /// A run so far.
 #[derive(Default)]
-struct Reading {
+struct SysbenchRun {
     run: Run,
     test: String,
     reads: Figures,
@@ -47,8 +47,8 @@ struct Reading {
 
 fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     let mut runs = Runs::default();
-    let mut reading = Reading::default();
-    let mut last = Word::line((0, ""));
+    let mut reading = SysbenchRun::default();
+    let mut last = ArgumentWord::line((0, ""));
     for line in lines(text) {
         last = line;
         if let Some(version) = line.text.strip_prefix("sysbench ") {
@@ -63,9 +63,9 @@ fn runs(text: &str) -> Result<Vec<Run>, Misread> {
     runs.all("the result of a run of sysbench")
 }
 
-impl Reading {
+impl SysbenchRun {
     /// Records the facts that a line states about the work.
-    fn stated(&mut self, line: Word<'_>) {
+    fn stated(&mut self, line: ArgumentWord<'_>) {
         let text = line.text.trim();
         let mut state = |name: &str, value: &str| {
             let value = value.trim().trim_end_matches(['.', ',']).trim_end_matches(" requests");
@@ -86,7 +86,7 @@ impl Reading {
         }
     }
 
-    fn line(&mut self, line: Word<'_>) -> Result<(), Misread> {
+    fn line(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         let Some((label, value)) = line.text.split_once(':') else { return self.unlabelled(line) };
         let words = line.part(value).words();
         let (label, Some(first)) = (label.trim(), words.first().copied()) else {
@@ -135,7 +135,7 @@ impl Reading {
     }
 
     /// Version 1.1: `IOPS=15712.95 245.51 MiB/s (257.44 MB/s)`
-    fn newest(&mut self, label: &str, words: &[Word<'_>]) -> Result<(), Misread> {
+    fn newest(&mut self, label: &str, words: &[ArgumentWord<'_>]) -> Result<(), Misread> {
         let operations_per_s = words[0].part(words[0].text.trim_start_matches("IOPS=")).number()?;
         let bytes_per_s = words.get(1).map_or(Ok(0.0), |word| word.number())? * Bytes::MIB as f64;
         let figures = Figures { operations_per_s, bytes_per_s, ..Figures::default() };
@@ -148,7 +148,7 @@ impl Reading {
     }
 
     /// Up to version 0.5: `3984 reads, 2656 writes, 8494 Other = 15134 Total`
-    fn performed(&mut self, words: &[Word<'_>]) -> Result<(), Misread> {
+    fn performed(&mut self, words: &[ArgumentWord<'_>]) -> Result<(), Misread> {
         for pair in words.windows(2) {
             match pair[1].text {
                 "reads," | "Read," => self.reads.items = pair[0].number()?,
@@ -160,7 +160,7 @@ impl Reading {
     }
 
     /// Up to version 0.5: `Read 62.25Mb  Written 41.5Mb  Total transferred 103.75Mb  (1.7287Mb/sec)`
-    fn unlabelled(&mut self, line: Word<'_>) -> Result<(), Misread> {
+    fn unlabelled(&mut self, line: ArgumentWord<'_>) -> Result<(), Misread> {
         if let [read, read_bytes, written, written_bytes, ..] = line.words()[..]
             && (read.text, written.text) == ("Read", "Written")
         {
@@ -199,7 +199,7 @@ impl Reading {
 }
 
 /// `62.25Mb`: binary units.
-fn size(word: Word<'_>) -> Result<f64, Misread> {
+fn size(word: ArgumentWord<'_>) -> Result<f64, Misread> {
     let text = word.text.trim_end_matches(['b', 'B']).trim_end_matches('i');
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let power = match &text[digits.len()..] {

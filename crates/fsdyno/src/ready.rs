@@ -7,7 +7,7 @@ use fsdyno_sweep::FLOWS;
 
 /// A plan that comes with fsdyno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ready {
+pub struct ReadyPlan {
     /// Its name, by which every command that takes a plan knows it.
     pub name: &'static str,
     /// The whole text.
@@ -17,8 +17,8 @@ pub struct Ready {
 macro_rules! ready {
     ($($name:literal),+ $(,)?) => {
         /// Those of `plans/` itself, what most users ask first.
-        const OWN: &[Ready] =
-            &[$(Ready { name: $name, text: include_str!(concat!("../../../plans/", $name, ".toml")) }),+];
+        const OWN: &[ReadyPlan] =
+            &[$(ReadyPlan { name: $name, text: include_str!(concat!("../../../plans/", $name, ".toml")) }),+];
     };
 }
 
@@ -42,12 +42,12 @@ ready![
 ];
 
 /// Every one: those of `plans/`, then the flows.
-pub fn all() -> impl Iterator<Item = Ready> + Clone {
-    let flows = FLOWS.iter().map(|flow| Ready { name: flow.name, text: flow.text });
+pub fn all() -> impl Iterator<Item = ReadyPlan> + Clone {
+    let flows = FLOWS.iter().map(|flow| ReadyPlan { name: flow.name, text: flow.text });
     OWN.iter().copied().chain(flows)
 }
 
-impl Ready {
+impl ReadyPlan {
     /// The plan of this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         all().find(|plan| plan.name == name)
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_entry_ends_where_the_next_begins() {
-        let demo = Ready::named("demo").expect("the demo");
+        let demo = ReadyPlan::named("demo").expect("the demo");
         let takes = "about 4 minutes on 2 cores; up to 4 GiB in /var/tmp, released at the end";
         assert_eq!(demo.entry("Takes").as_deref(), Some(takes));
         assert_eq!(demo.entry("Costs"), None);

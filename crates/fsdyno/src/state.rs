@@ -25,7 +25,7 @@ const ROOT: u32 = 0;
 
 /// The settings that determine where things are.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct StateSettings {
     root: bool,
     /// `--state`.
     option: Option<PathBuf>,
@@ -62,7 +62,7 @@ impl State {
                 relative.display()
             ));
         }
-        let asked = Asked { option, ..asked("XDG_STATE_HOME") };
+        let asked = StateSettings { option, ..asked("XDG_STATE_HOME") };
         let chosen = chosen_state(&asked).ok_or_else(|| {
             Trouble::new(
                 Status::Usage,
@@ -176,10 +176,10 @@ fn relative(variable: &str) -> Option<PathBuf> {
     value.filter(|path| !path.is_absolute())
 }
 
-fn asked(variable: &str) -> Asked {
+fn asked(variable: &str) -> StateSettings {
     // According to the specification, paths that are not absolute count as unset.
     let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
-    Asked {
+    StateSettings {
         root: is_root(),
         option: None,
         xdg: absolute(std::env::var_os(variable)),
@@ -193,22 +193,22 @@ pub fn is_root() -> bool {
     geteuid().is_root() && std::fs::metadata("/").is_ok_and(|root| root.uid() == ROOT)
 }
 
-fn chosen_state(asked: &Asked) -> Option<Chosen> {
+fn chosen_state(asked: &StateSettings) -> Option<Chosen> {
     let chosen = |directory: PathBuf, by| Some(Chosen { directory, by });
     match asked {
-        Asked { option: Some(directory), .. } => chosen(directory.clone(), "--state"),
-        Asked { xdg: Some(xdg), .. } => chosen(xdg.join("fsdyno"), "XDG_STATE_HOME"),
-        Asked { root: true, .. } => chosen(ROOTS_STATE.into(), ""),
-        Asked { home, .. } => chosen(home.as_ref()?.join(".local/state/fsdyno"), ""),
+        StateSettings { option: Some(directory), .. } => chosen(directory.clone(), "--state"),
+        StateSettings { xdg: Some(xdg), .. } => chosen(xdg.join("fsdyno"), "XDG_STATE_HOME"),
+        StateSettings { root: true, .. } => chosen(ROOTS_STATE.into(), ""),
+        StateSettings { home, .. } => chosen(home.as_ref()?.join(".local/state/fsdyno"), ""),
     }
 }
 
-fn chosen_cache(asked: &Asked) -> Option<Chosen> {
+fn chosen_cache(asked: &StateSettings) -> Option<Chosen> {
     let chosen = |directory: PathBuf, by| Some(Chosen { directory, by });
     match asked {
-        Asked { xdg: Some(xdg), .. } => chosen(xdg.join("fsdyno"), "XDG_CACHE_HOME"),
-        Asked { root: true, .. } => chosen(ROOTS_CACHE.into(), ""),
-        Asked { home, .. } => chosen(home.as_ref()?.join(".cache/fsdyno"), ""),
+        StateSettings { xdg: Some(xdg), .. } => chosen(xdg.join("fsdyno"), "XDG_CACHE_HOME"),
+        StateSettings { root: true, .. } => chosen(ROOTS_CACHE.into(), ""),
+        StateSettings { home, .. } => chosen(home.as_ref()?.join(".cache/fsdyno"), ""),
     }
 }
 
@@ -257,9 +257,9 @@ fn former_places(
 mod tests {
     use super::*;
 
-    fn asked(root: bool, option: &str, xdg: &str, home: &str) -> Asked {
+    fn asked(root: bool, option: &str, xdg: &str, home: &str) -> StateSettings {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-        Asked { root, option: path(option), xdg: path(xdg), home: path(home) }
+        StateSettings { root, option: path(option), xdg: path(xdg), home: path(home) }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::initramfs::BINARY;
 use crate::machine::{Machine, Ports};
 use crate::member::GuestMember;
 use crate::port::{EnginePort, NoEngine, Silence};
-use crate::wire::{Awake, Ready, Time, Wake, line};
+use crate::wire::{Awake, GuestReady, Time, Wake, line};
 use fsdyno_core::result::LogEntry;
 use fsdyno_core::{Bytes, EngineRequest};
 use fsdyno_host::guest::{Guest, GuestFacts, NotStarted, disk_nodes};
@@ -77,7 +77,7 @@ impl GuestHost {
         &mut self,
         limit: Duration,
         interrupt: &AtomicBool,
-    ) -> std::result::Result<Ready, NotStarted> {
+    ) -> std::result::Result<GuestReady, NotStarted> {
         let first = read_line(&mut self.agent, Instant::now() + limit, Some(interrupt));
         let ready = self.heard(first, &"starting the agent", limit, Some(interrupt));
         let ready = ready.and_then(|line| self.parsed(&line));

@@ -5,7 +5,7 @@
 //! kernel panics if its first process exits.
 
 use crate::initramfs::{BINARY, MODULES};
-use crate::wire::{AGENT_PORT, Awake, ENGINE_PORT, Ready, Time, Wake, line};
+use crate::wire::{AGENT_PORT, Awake, ENGINE_PORT, GuestReady, Time, Wake, line};
 use fsdyno_host::agent::serve;
 use fsdyno_host::local::LocalHost;
 use fsdyno_host::remote::{Engines, News, Order};
@@ -86,7 +86,7 @@ fn live() -> io::Result<()> {
 /// the same snapshot.
 fn wake(requests: &mut impl BufRead, mut answers: &File) -> io::Result<()> {
     let reseeds = can_be_reseeded();
-    answers.write_all(&line(&Ready { reseeds })?)?;
+    answers.write_all(&line(&GuestReady { reseeds })?)?;
     let mut answer = |done: io::Result<()>| {
         let awake: Awake = done.map_err(|error| error.to_string());
         answers.write_all(&line(&awake)?)

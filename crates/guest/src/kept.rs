@@ -51,10 +51,10 @@ const PIECE: usize = 1 << 20;
 
 /// Files that were whole when this process read them, as they were then (device, inode, length, time of the
 /// last change): reading hundreds of megabytes before each trial would take longer than waking a guest.
-static SEEN: Mutex<BTreeSet<State>> = Mutex::new(BTreeSet::new());
-type State = (u64, u64, u64, i64, i64);
+static SEEN: Mutex<BTreeSet<FileStamp>> = Mutex::new(BTreeSet::new());
+type FileStamp = (u64, u64, u64, i64, i64);
 
-fn state(found: &Metadata) -> State {
+fn state(found: &Metadata) -> FileStamp {
     (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec())
 }
 
@@ -105,15 +105,15 @@ pub(crate) enum Known {
 
 /// The directory of the files that were made since the host booted.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFiles {
     directory: PathBuf,
     /// The most space that the files may take.
     most: Bytes,
 }
 
-impl Kept {
+impl KeptFiles {
     /// `None` if it is unknown which boot of the host this is, or if others can change what is kept.
-    pub fn below(cache: &Path) -> Option<Kept> {
+    pub fn below(cache: &Path) -> Option<KeptFiles> {
         let boot = fs::read_to_string(BOOT_ID).ok()?;
         let all = cache.join("kept");
         let directory = all.join(boot.trim());
@@ -121,7 +121,7 @@ impl Kept {
             Ok(found) => found.is_dir() && is_trusted(&found),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        (is_ours(&all) && is_ours(&directory)).then_some(Kept { directory, most: MOST })
+        (is_ours(&all) && is_ours(&directory)).then_some(KeptFiles { directory, most: MOST })
     }
 
     /// One that is not as it was kept is forgotten.
@@ -236,8 +236,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::time::Duration;
 
-    fn kept(cache: &Path) -> Kept {
-        Kept::below(cache).expect("a boot")
+    fn kept(cache: &Path) -> KeptFiles {
+        KeptFiles::below(cache).expect("a boot")
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
     fn the_oldest_make_room_and_those_of_another_boot_go() {
         let cache = tempfile::tempdir().unwrap();
         let most = Bytes(3 * Bytes::MIB);
-        let files = Kept { most, ..kept(cache.path()) };
+        let files = KeptFiles { most, ..kept(cache.path()) };
         let before = cache.path().join("kept/before");
         fs::create_dir_all(&before).unwrap();
         fs::write(before.join("x"), "x").unwrap();
@@ -318,7 +318,7 @@ mod tests {
             assert!(path("a").symlink_metadata().is_err(), "{number}");
         }
         fs::set_permissions(cache.path().join("kept"), Permissions::from_mode(0o777)).unwrap();
-        assert!(Kept::below(cache.path()).is_none());
+        assert!(KeptFiles::below(cache.path()).is_none());
     }
 
     #[test]

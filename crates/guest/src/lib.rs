@@ -45,7 +45,7 @@ use fsdyno_host::guest::{
 use fsdyno_host::local::find_program;
 use host::{GuestHost, is_lost, is_set};
 use machine::{Cable, Disk, Machine, Ports, QEMU, Setup, Start};
-use parts::{Archive, Found, Parts};
+use parts::{Archive, GuestParts, KernelFiles};
 use rustix::fs::{Access, access};
 use snapshot::{Likeness, RESUME_PATIENCE, Snapshot};
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ const KVM: &str = "kvm";
 
 /// Guests by QEMU.
 pub struct Qemu {
-    parts: Parts,
+    parts: GuestParts,
     /// `true` if the processor can execute guests; `None` as long as that is unknown.
     kvm: Option<bool>,
     version: Option<String>,
@@ -95,7 +95,7 @@ impl Qemu {
     /// cache.
     pub fn new(binary: PathBuf, cache: PathBuf) -> Self {
         Qemu {
-            parts: Parts::new(binary, Cache::new(cache)),
+            parts: GuestParts::new(binary, Cache::new(cache)),
             kvm: None,
             version: None,
             kernel_words: String::new(),
@@ -158,7 +158,7 @@ impl Qemu {
     fn setup(
         &self,
         request: &GuestRequest,
-        found: &Found,
+        found: &KernelFiles,
         archive: &Archive,
         accelerator: Accelerator,
     ) -> error::Result<Setup<'_>> {

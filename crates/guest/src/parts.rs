@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::command_line::Accelerator;
 use crate::error::{GuestError, Result};
-use crate::kept::{Kept, digest};
+use crate::kept::{KeptFiles, digest};
 use crate::kernel::{self, Kernel};
 use crate::modules::Modules;
 use crate::programs::{self, Files};
@@ -24,12 +24,12 @@ const AGENT_PROGRAMS: &[(&str, &str)] = &[("wipefs", "util-linux"), ("sync", "co
 const ARCHIVES: usize = 8;
 
 /// Kernels and archives, as far as they have been needed.
-pub(crate) struct Parts {
+pub(crate) struct GuestParts {
     binary: PathBuf,
     pub cache: Cache,
     /// The files that later guests use again, if they can be kept.
-    pub kept: Option<Kept>,
-    kernels: BTreeMap<KernelSpec, Rc<Found>>,
+    pub kept: Option<KeptFiles>,
+    kernels: BTreeMap<KernelSpec, Rc<KernelFiles>>,
     /// The latest archives, the oldest first: the trials of a sweep ask for a few of them over and over.
     archives: VecDeque<(Contents, Rc<Archive>)>,
     /// Why kernels that are not present cannot be downloaded; empty if apt offers them.
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
 type Contents = (KernelSpec, Vec<GuestModule>, Vec<GuestProgram>);
 
 /// A kernel and its modules.
-pub(crate) struct Found {
+pub(crate) struct KernelFiles {
     pub kernel: Kernel,
     modules: Option<Modules>,
     /// The hash of its image.
@@ -76,9 +76,14 @@ impl Archive {
     }
 }
 
-impl Found {
+impl KernelFiles {
     /// The file with the kernel, for a guest of this kind.
-    pub fn image(&self, accelerator: Accelerator, directory: &Path, kept: Option<&Kept>) -> Result<File> {
+    pub fn image(
+        &self,
+        accelerator: Accelerator,
+        directory: &Path,
+        kept: Option<&KeptFiles>,
+    ) -> Result<File> {
         let image = &self.kernel.image;
         let decompressed = match accelerator {
             Accelerator::Kvm => None,
@@ -93,12 +98,12 @@ impl Found {
     }
 }
 
-impl Parts {
+impl GuestParts {
     /// `binary` is the fsdyno binary, which is the first process of every guest.
     pub fn new(binary: PathBuf, cache: Cache) -> Self {
-        Parts {
+        GuestParts {
             binary,
-            kept: Kept::below(cache.directory()),
+            kept: KeptFiles::below(cache.directory()),
             cache,
             kernels: BTreeMap::new(),
             archives: VecDeque::new(),
@@ -107,7 +112,7 @@ impl Parts {
     }
 
     /// The kernel, which is downloaded if necessary.
-    pub fn kernel(&mut self, spec: &KernelSpec) -> Result<Rc<Found>> {
+    pub fn kernel(&mut self, spec: &KernelSpec) -> Result<Rc<KernelFiles>> {
         if let Some(found) = self.kernels.get(spec) {
             return Ok(Rc::clone(found));
         }
@@ -115,7 +120,7 @@ impl Parts {
         let modules = Modules::of(kernel.modules.as_deref())?;
         let hash = File::open(&kernel.image).and_then(|image| digest(&image));
         let hash = hash.map_err(GuestError::file("read the kernel image", &kernel.image))?;
-        let found = Rc::new(Found { kernel, modules, hash, decompressed: OnceCell::new() });
+        let found = Rc::new(KernelFiles { kernel, modules, hash, decompressed: OnceCell::new() });
         self.kernels.insert(spec.clone(), Rc::clone(&found));
         Ok(found)
     }
@@ -154,7 +159,7 @@ impl Parts {
 
     /// The archive for a request. Guests of a sweep that ask for the same get the same, even if a program on
     /// the host has changed since.
-    pub fn archive(&mut self, request: &GuestRequest, found: &Found) -> Result<Rc<Archive>> {
+    pub fn archive(&mut self, request: &GuestRequest, found: &KernelFiles) -> Result<Rc<Archive>> {
         let contents = (request.kernel.clone(), request.modules.clone(), request.programs.clone());
         if let Some((_, archive)) = self.archives.iter().find(|(known, _)| *known == contents) {
             return archive.fits(request.shape.memory).map(|()| Rc::clone(archive));
@@ -170,7 +175,7 @@ impl Parts {
         archive.fits(request.shape.memory).map(|()| archive)
     }
 
-    fn new_archive(&self, request: &GuestRequest, found: &Found) -> Result<File> {
+    fn new_archive(&self, request: &GuestRequest, found: &KernelFiles) -> Result<File> {
         let mut files = Files::new();
         programs::add_file(&mut files, &self.binary, PathBuf::from(initramfs::BINARY), None)?;
         let agents = AGENT_PROGRAMS.iter().map(|(name, package)| GuestProgram {

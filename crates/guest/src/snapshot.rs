@@ -7,7 +7,7 @@
 //! the host has booted again, because the guest's clock continues the host's.
 
 use crate::host::{GuestHost, is_lost, is_set};
-use crate::kept::{Kept, Known, hexadecimal};
+use crate::kept::{KeptFiles, Known, hexadecimal};
 use crate::machine::{Cable, Disk, Machine, QEMU, Setup, Start};
 use crate::monitor::Monitor;
 use fsdyno_core::{Bytes, GuestShape};
@@ -71,7 +71,7 @@ impl Likeness<'_> {
 /// what it is connected to, and that waits at most `patience` to be ready. `None` if there can be none, or if
 /// making it failed, in which case booting such a guest shows why.
 pub(crate) fn find_or_make(
-    kept: &Kept,
+    kept: &KeptFiles,
     likeness: &Likeness<'_>,
     base: Setup<'_>,
     name: &str,

@@ -6,7 +6,7 @@
 
 use crate::error::{GuestError, Result};
 use crate::initramfs::{to_read, unnamed};
-use crate::kept::{Kept, Known, hexadecimal};
+use crate::kept::{KeptFiles, Known, hexadecimal};
 use fsdyno_core::Bytes;
 use object::Endianness;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -51,7 +51,7 @@ const COMPRESSIONS: [Compression; 3] = [
 ///
 /// Decompressing takes a second, so it is done once for all guests if the kernel can be kept, by the hash of
 /// the image.
-pub(crate) fn inside(image: &Path, hash: &[u8], directory: &Path, kept: Option<&Kept>) -> Option<File> {
+pub(crate) fn inside(image: &Path, hash: &[u8], directory: &Path, kept: Option<&KeptFiles>) -> Option<File> {
     let Some(kept) = kept else { return decompressed_inside(image, directory) };
     let name = format!("kernel-{}", hexadecimal(hash));
     if let Known::There(kernel) = kept.find(&name) {

@@ -2,9 +2,9 @@
 //! [`fsdyno_host::wire`], and one for engines ([`fsdyno_host::remote`]), so that an event never waits behind
 //! an answer.
 //!
-//! Before anything else the guest says [`Ready`] at the agent's port and waits, for as long as it takes: a
-//! snapshot of it is made then. [`Wake`] makes a guest of its own of it, whether it has just booted or goes
-//! on from a snapshot.
+//! Before anything else the guest says [`GuestReady`] at the agent's port and waits, for as long as it takes:
+//! a snapshot of it is made then. [`Wake`] makes a guest of its own of it, whether it has just booted or
+//! goes on from a snapshot.
 
 use fsdyno_sys::random::SEED;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) const ENGINE_PORT: &str = "fsdyno.engine";
 
 /// The first line of a guest.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ready {
+pub(crate) struct GuestReady {
     /// `true` if the random number generator of the guest's kernel can be reseeded.
     pub reseeds: bool,
 }

@@ -87,10 +87,10 @@ pub fn shortened(problem: &str) -> Cow<'_, str> {
 
 /// The lines of a stream, read by a separate thread.
 #[derive(Debug)]
-pub struct Lines(Arc<Shared>);
+pub struct Lines(Arc<SharedLines>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedLines {
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -111,7 +111,7 @@ impl Lines {
     /// # Errors
     /// If no thread can be started.
     pub fn listen(stream: impl Read + Send + 'static) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedLines::default());
         let lines = Lines(Arc::clone(&shared));
         std::thread::Builder::new().spawn(move || {
             let over = shared.fill(&mut BufReader::with_capacity(1 << 16, stream));
@@ -151,7 +151,7 @@ impl Drop for Lines {
     }
 }
 
-impl Shared {
+impl SharedLines {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

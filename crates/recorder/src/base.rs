@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::error::RecorderError;
-use crate::files::{Named, PIECE};
+use crate::files::{NamedFile, PIECE};
 use crate::log::{Covered, Entry, Kind, RecordedLog};
 use fsdyno_core::Bytes;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// between; going back begins anew.
 #[derive(Debug)]
 pub struct Base {
-    file: Named,
+    file: NamedFile,
     size: Bytes,
     /// The entries that have been replayed; none if absent.
     replayed: Option<Covered>,
@@ -23,7 +23,7 @@ impl Base {
     /// # Errors
     /// [`RecorderError::File`].
     pub fn create(path: &Path, size: Bytes) -> Result<Base> {
-        let file = Named::create(path)?;
+        let file = NamedFile::create(path)?;
         file.set_len(size.0)?;
         Ok(Base { file, size, replayed: None })
     }
@@ -59,7 +59,7 @@ impl Base {
     ///
     /// # Errors
     /// [`RecorderError::Differs`] with the first difference; [`RecorderError::File`].
-    pub(crate) fn verify_same(&self, other: &Named) -> Result<()> {
+    pub(crate) fn verify_same(&self, other: &NamedFile) -> Result<()> {
         for file in [&self.file, other] {
             let mut at = 0;
             while let Some((begin, end)) = file.next_data(at)? {
@@ -70,7 +70,7 @@ impl Base {
         Ok(())
     }
 
-    fn verify_range(&self, other: &Named, begin: u64, end: u64) -> Result<()> {
+    fn verify_range(&self, other: &NamedFile, begin: u64, end: u64) -> Result<()> {
         let (mut own, mut its) = (Vec::new(), Vec::new());
         let mut at = begin;
         while at < end {
@@ -88,7 +88,7 @@ impl Base {
     }
 }
 
-fn replay(file: &Named, log: &RecordedLog, entry: &Entry, buffer: &mut Vec<u8>) -> Result<()> {
+fn replay(file: &NamedFile, log: &RecordedLog, entry: &Entry, buffer: &mut Vec<u8>) -> Result<()> {
     match entry.kind {
         Kind::Write => file.copy_from(log.data(), entry.data, entry.offset, entry.length, buffer),
         Kind::Zeros => file.zero(entry.offset, entry.length),

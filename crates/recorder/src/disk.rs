@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::error::RecorderError;
-use crate::files::Named;
+use crate::files::NamedFile;
 use crate::log::{Kind, RecordedLog};
 use crate::state::DiskState;
 use fsdyno_core::durability::{MARK_BYTES, Mark, Moment};
@@ -15,10 +15,10 @@ use std::path::Path;
 /// A disk that keeps what it has now, and everything that was done to it.
 #[derive(Debug)]
 pub struct Disk {
-    now: Named,
+    now: NamedFile,
     log: RecordedLog,
     /// The marks alone, for whoever verifies promises.
-    marks: Named,
+    marks: NamedFile,
     marked: u64,
 }
 
@@ -29,9 +29,9 @@ impl Disk {
     /// [`RecorderError::File`].
     pub fn create(directory: &Path) -> Result<Disk> {
         Ok(Disk {
-            now: Named::create(&directory.join("disk"))?,
+            now: NamedFile::create(&directory.join("disk"))?,
             log: RecordedLog::create(directory)?,
-            marks: Named::create(&directory.join("marks"))?,
+            marks: NamedFile::create(&directory.join("marks"))?,
             marked: 0,
         })
     }

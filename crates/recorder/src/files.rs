@@ -13,25 +13,25 @@ const OWNER_ONLY: u32 = 0o600;
 
 /// An open file that errors can name.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedFile {
     file: File,
     path: PathBuf,
 }
 
-impl Named {
+impl NamedFile {
     /// Makes a new file.
-    pub fn create(path: &Path) -> Result<Named> {
-        Named::open(path, OpenOptions::new().read(true).write(true).create_new(true).mode(OWNER_ONLY))
+    pub fn create(path: &Path) -> Result<NamedFile> {
+        NamedFile::open(path, OpenOptions::new().read(true).write(true).create_new(true).mode(OWNER_ONLY))
     }
 
     /// Opens a file that exists, to read it.
-    pub fn read(path: &Path) -> Result<Named> {
-        Named::open(path, OpenOptions::new().read(true))
+    pub fn read(path: &Path) -> Result<NamedFile> {
+        NamedFile::open(path, OpenOptions::new().read(true))
     }
 
-    fn open(path: &Path, options: &OpenOptions) -> Result<Named> {
+    fn open(path: &Path, options: &OpenOptions) -> Result<NamedFile> {
         let file = options.open(path).map_err(RecorderError::file("open", path))?;
-        Ok(Named { file, path: path.to_path_buf() })
+        Ok(NamedFile { file, path: path.to_path_buf() })
     }
 
     pub fn len(&self) -> Result<u64> {
@@ -87,7 +87,7 @@ impl Named {
     /// Copies a range from another file.
     pub fn copy_from(
         &self,
-        from: &Named,
+        from: &NamedFile,
         from_at: u64,
         at: u64,
         length: u64,

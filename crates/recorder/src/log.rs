@@ -8,7 +8,7 @@
 //! with a cache of its own: a flush covers its own part alone ([`Covered`]).
 
 use crate::error::RecorderError;
-use crate::files::Named;
+use crate::files::NamedFile;
 use crate::{Result, WRITE_MAX};
 use fsdyno_core::{Bytes, Nanos};
 use std::path::Path;
@@ -130,8 +130,8 @@ impl Covered {
 /// A log, being recorded or complete.
 #[derive(Debug)]
 pub struct RecordedLog {
-    entries: Named,
-    data: Named,
+    entries: NamedFile,
+    data: NamedFile,
     count: u64,
     bytes: u64,
     /// The size of the disk.
@@ -146,8 +146,8 @@ impl RecordedLog {
     /// # Errors
     /// [`RecorderError::File`], also if there is one already.
     pub fn create(directory: &Path) -> Result<RecordedLog> {
-        let entries = Named::create(&directory.join("entries"))?;
-        let data = Named::create(&directory.join("data"))?;
+        let entries = NamedFile::create(&directory.join("entries"))?;
+        let data = NamedFile::create(&directory.join("data"))?;
         Ok(RecordedLog { entries, data, count: 0, bytes: 0, size: Bytes(0), parts: 1 })
     }
 
@@ -162,8 +162,8 @@ impl RecordedLog {
     /// # Errors
     /// [`RecorderError::File`]; [`RecorderError::Damaged`] if it ends within an entry.
     pub fn open(directory: &Path, size: Bytes) -> Result<RecordedLog> {
-        let entries = Named::read(&directory.join("entries"))?;
-        let data = Named::read(&directory.join("data"))?;
+        let entries = NamedFile::read(&directory.join("entries"))?;
+        let data = NamedFile::read(&directory.join("data"))?;
         let (length, bytes) = (entries.len()?, data.len()?);
         if !length.is_multiple_of(ENTRY) {
             return Err(RecorderError::Damaged { entry: length / ENTRY, problem: "it is not whole" });
@@ -270,7 +270,7 @@ impl RecordedLog {
         Ok(flushed)
     }
 
-    pub(crate) fn data(&self) -> &Named {
+    pub(crate) fn data(&self) -> &NamedFile {
         &self.data
     }
 

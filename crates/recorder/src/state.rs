@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::base::Base;
 use crate::extents::{ByteSource, Extents};
-use crate::files::Named;
+use crate::files::NamedFile;
 use crate::log::RecordedLog;
 use crate::survivors::{Survivors, survivors};
 use fsdyno_core::Bytes;
@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct DiskState {
     base: Base,
     extents: Extents,
-    overlay: Named,
+    overlay: NamedFile,
     size: Bytes,
 }
 
@@ -27,7 +27,7 @@ impl DiskState {
     /// # Errors
     /// [`crate::RecorderError::File`], also if `directory` has one already.
     pub fn create(directory: &Path, size: Bytes) -> Result<DiskState> {
-        let overlay = Named::create(&directory.join("overlay"))?;
+        let overlay = NamedFile::create(&directory.join("overlay"))?;
         let base = Base::create(&directory.join("base"), size)?;
         Ok(DiskState { base, extents: Extents::default(), overlay, size })
     }

@@ -72,7 +72,7 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Ratio> {
         return None;
     }
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
-    let moments = Moments::of(&ratios);
+    let moments = LogMoments::of(&ratios);
     let n = pairs.len();
     let error = Error { variance: moments.variance / n as f64, freedom: n as f64 - 1.0 };
     Some(Ratio::new(moments.mean, error, n, true))
@@ -85,7 +85,7 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Ratio> {
     if samples.iter().any(|sample| sample.is_empty() || !sample.iter().all(|value| positive(*value))) {
         return None;
     }
-    let [a, b] = samples.map(Moments::of);
+    let [a, b] = samples.map(LogMoments::of);
     let n = first.len().min(second.len());
     let (of_a, of_b) = (a.variance / first.len() as f64, b.variance / second.len() as f64);
     let freedom = welch([of_a, of_b], [first.len() as f64 - 1.0, second.len() as f64 - 1.0]);
@@ -330,17 +330,17 @@ fn positive(value: f64) -> bool {
 }
 
 /// Mean and variance (n - 1) of the logarithms.
-struct Moments {
+struct LogMoments {
     mean: f64,
     variance: f64,
 }
 
-impl Moments {
+impl LogMoments {
     fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let mean = values.iter().map(|value| value.ln()).sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value.ln() - mean).powi(2)).sum();
-        Moments { mean, variance: if values.len() > 1 { squares / (n - 1.0) } else { 0.0 } }
+        LogMoments { mean, variance: if values.len() > 1 { squares / (n - 1.0) } else { 0.0 } }
     }
 }
 

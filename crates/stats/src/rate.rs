@@ -62,16 +62,16 @@ pub fn rate_difference(
     if sides.iter().any(|side| side.len() < CLUSTERS_ENOUGH) {
         return None;
     }
-    let [a, b] = [Moments::of(&sides[0]), Moments::of(&sides[1])];
+    let [a, b] = [RateMoments::of(&sides[0]), RateMoments::of(&sides[1])];
     let value = b.mean - a.mean;
     // With equal clusters on both sides, nothing varies.
     if a.error + b.error == 0.0 {
         return Some(RateDifference { value, interval: Interval { low: value, high: value } });
     }
-    let freedom = |moments: &Moments| moments.error.powi(2) / (moments.count - 1.0);
+    let freedom = |moments: &RateMoments| moments.error.powi(2) / (moments.count - 1.0);
     let freedom = (a.error + b.error).powi(2) / (freedom(&a) + freedom(&b));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut drawn = |side: &[Weighted], moments: &Moments| {
+    let mut drawn = |side: &[Weighted], moments: &RateMoments| {
         let (mut values, mut weights) = (0.0, 0.0);
         for _ in 0..side.len() {
             let one = side[random.random_range(0..side.len())];
@@ -101,19 +101,19 @@ fn weighted(clusters: &[Cluster]) -> Vec<Weighted> {
 }
 
 /// A rate and the square of its standard error, by linearisation (Cochran, section 2.11).
-struct Moments {
+struct RateMoments {
     mean: f64,
     error: f64,
     count: f64,
 }
 
-impl Moments {
-    fn of(side: &[Weighted]) -> Moments {
+impl RateMoments {
+    fn of(side: &[Weighted]) -> RateMoments {
         let count = side.len() as f64;
         let weights: f64 = side.iter().map(|one| one.weight).sum();
         let mean = side.iter().map(|one| one.value * one.weight).sum::<f64>() / weights;
         let squares: f64 = side.iter().map(|one| (one.weight / weights * (one.value - mean)).powi(2)).sum();
-        Moments { mean, error: squares * count / (count - 1.0), count }
+        RateMoments { mean, error: squares * count / (count - 1.0), count }
     }
 }
 

@@ -35,7 +35,7 @@ pub enum HandOn {
 }
 
 /// Such a loop, ready to start on the thread that created it.
-pub struct Ready {
+pub struct ReadyLoop {
     reads: Reads,
     ring: IoUring,
     /// Of the first buffer.
@@ -48,7 +48,7 @@ impl Reads {
     ///
     /// # Errors
     /// The kernel's error number.
-    pub fn ready(self, file: BorrowedFd<'_>) -> Result<Ready> {
+    pub fn ready(self, file: BorrowedFd<'_>) -> Result<ReadyLoop> {
         let Reads { depth, length, .. } = self;
         let stride = length.next_multiple_of(ALIGNMENT);
         // Never freed: nothing here waits for what is in flight when a request fails.
@@ -63,17 +63,17 @@ impl Reads {
         // SAFETY: the memory was leaked above, so that it lives on whatever happens.
         unsafe { ring.submitter().register_buffers(&vectors) }.map_err(errno)?;
         ring.submitter().register_files(&[file.as_raw_fd()]).map_err(errno)?;
-        Ok(Ready { reads: self, ring, address, stride })
+        Ok(ReadyLoop { reads: self, ring, address, stride })
     }
 }
 
-impl Ready {
+impl ReadyLoop {
     /// Reads at the positions that `next` gives, always `depth` at once.
     ///
     /// # Errors
     /// The kernel's error number; `EIO` for a short read.
     pub fn run(self, mut next: impl FnMut() -> u64) -> Result<()> {
-        let Ready { reads, mut ring, address, stride } = self;
+        let ReadyLoop { reads, mut ring, address, stride } = self;
         let Reads { depth, want, hand_on, length, count } = reads;
         let entry = |slot: usize, position: u64| {
             let buffer = address.wrapping_add(slot * stride);

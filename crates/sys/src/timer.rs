@@ -124,7 +124,7 @@ impl Timer {
     }
 
     /// This timer and `CLOCK_MONOTONIC` at one moment. Takes a few microseconds.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> TimerReading {
         let Pair { ticks, ns } = match self.source {
             ClockSource::Tsc => tightest_pair(),
             ClockSource::Monotonic => {
@@ -132,21 +132,21 @@ impl Timer {
                 Pair { ticks: ns, ns }
             }
         };
-        Reading { timer_ns: self.to_ns(ticks), monotonic_ns: ns }
+        TimerReading { timer_ns: self.to_ns(ticks), monotonic_ns: ns }
     }
 }
 
 /// A [`Timer`] and `CLOCK_MONOTONIC` at one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct TimerReading {
     timer_ns: u64,
     monotonic_ns: u64,
 }
 
-impl Reading {
+impl TimerReading {
     /// `CLOCK_MONOTONIC` at a moment of the timer between this reading and a later one. With one reading
     /// alone the clocks would drift apart by some microseconds a second.
-    pub fn monotonic_ns(&self, later: &Reading, moment_ns: u64) -> u64 {
+    pub fn monotonic_ns(&self, later: &TimerReading, moment_ns: u64) -> u64 {
         let per_ns = (later.monotonic_ns - self.monotonic_ns) as f64
             / later.timer_ns.saturating_sub(self.timer_ns).max(1) as f64;
         let since = moment_ns as f64 - self.timer_ns as f64;

@@ -36,6 +36,8 @@ pub enum Requirement {
     /// That no other test runs meanwhile, for what compares times, depends on the machine's caches or takes
     /// something from all programs. Whoever runs the tests sees to it.
     Quiet,
+    /// That the rest exists, and nothing more: the test looks at the machine and uses none of its devices.
+    OnlyLooks,
     /// Time for the long run before a release, which this is left to: `scripts/soak faults`. Whoever runs the
     /// tests sees to it.
     Soak,
@@ -89,7 +91,9 @@ impl Requirement {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
             }
-            Requirement::Quiet | Requirement::NoRecorder | Requirement::Soak => (true, String::new()),
+            Requirement::Quiet | Requirement::NoRecorder | Requirement::OnlyLooks | Requirement::Soak => {
+                (true, String::new())
+            }
             Requirement::All(all) => {
                 let unmet: Vec<String> = all.iter().filter_map(|requirement| requirement.unmet()).collect();
                 (unmet.is_empty(), unmet.join(", "))

@@ -158,7 +158,7 @@ impl Doubt {
     }
 }
 
-type Named<'a, 't> = (&'a str, &'a [&'t TrialRecord]);
+type NamedTrials<'a, 't> = (&'a str, &'a [&'t TrialRecord]);
 
 /// Trials of a side that failed or have no value: what hung all the time would have made it worse.
 fn missing(measure: &Measure, name: &str, side: DoubtfulSide<'_, '_>) -> Option<String> {
@@ -178,7 +178,12 @@ fn missing(measure: &Measure, name: &str, side: DoubtfulSide<'_, '_>) -> Option<
 }
 
 /// A kind that many more trials of one side carry.
-fn carried(kind: WarningKind, measure: &Measure, more: Named<'_, '_>, less: Named<'_, '_>) -> Option<String> {
+fn carried(
+    kind: WarningKind,
+    measure: &Measure,
+    more: NamedTrials<'_, '_>,
+    less: NamedTrials<'_, '_>,
+) -> Option<String> {
     let counts = [more.1, less.1].map(|trials| (carriers_in(trials, kind, measure), trials.len()));
     let [a, b] = counts.map(|(count, all)| count as f64 / all.max(1) as f64);
     let of = |(count, all): (usize, usize), name: &str| format!("{count} of {all} trials of {name}");
@@ -201,8 +206,8 @@ impl<'a> Taken<'a> {
     fn of(
         kind: WarningKind,
         measure: &Measure,
-        more: Named<'a, '_>,
-        less: Named<'a, '_>,
+        more: NamedTrials<'a, '_>,
+        less: NamedTrials<'a, '_>,
     ) -> Option<Taken<'a>> {
         let of_phases: fn(&TrialRecord, &Measure) -> f64 = match kind {
             WarningKind::ForeignLoad => confounder::foreign_share,

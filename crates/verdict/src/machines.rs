@@ -42,13 +42,13 @@ pub(crate) fn by_block<'a>(
 
 /// The blocks and machines that trials are paired by, as numbers.
 #[derive(Debug)]
-pub(crate) struct Shared<'a>(BTreeMap<(u32, Option<&'a str>), u32>);
+pub(crate) struct SharedPairs<'a>(BTreeMap<(u32, Option<&'a str>), u32>);
 
-impl<'a> Shared<'a> {
+impl<'a> SharedPairs<'a> {
     /// Of these trials.
     pub fn of_trials(trials: &[&'a TrialRecord]) -> Self {
         let all: BTreeSet<(u32, Option<&str>)> = trials.iter().map(|trial| together(trial)).collect();
-        Shared(all.into_iter().zip(0..).collect())
+        SharedPairs(all.into_iter().zip(0..).collect())
     }
 
     /// The number of what a trial shares with those of its block on its machine.

@@ -3,7 +3,7 @@
 //! An estimate takes one value per trial, without sentinels. The order is that of the estimates; only their
 //! intervals show whether the first two really differ.
 
-use crate::durability::{Basis, Judged, Losses, Safety};
+use crate::durability::{Basis, DurabilityJudgement, Losses, Safety};
 use crate::faults::Faults;
 use crate::load::{Load, loads};
 use crate::outcomes::{self, is_measured};
@@ -196,7 +196,7 @@ fn ranked_case(
     (trials, all): (&[&TrialRecord], &[&TrialRecord]),
     safety: &Safety,
 ) -> RankedCase {
-    let Judged { risks, basis } = safety.judge(trials);
+    let DurabilityJudgement { risks, basis } = safety.judge(trials);
     RankedCase {
         case: trials[0].case,
         name: trials[0].configuration.name.clone(),

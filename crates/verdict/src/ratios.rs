@@ -17,14 +17,14 @@ use fsdyno_stats::{Moderated, Ratio, Scatter, independent, paired};
 use std::collections::BTreeMap;
 
 /// A block, on one of several machines.
-type Place<'a> = (u32, Option<&'a str>);
+type PairPlace<'a> = (u32, Option<&'a str>);
 
 /// The values of a measure of all configurations.
 pub(crate) struct Ratios<'a> {
-    values: BTreeMap<u32, BTreeMap<Place<'a>, f64>>,
+    values: BTreeMap<u32, BTreeMap<PairPlace<'a>, f64>>,
     trials: BTreeMap<u32, usize>,
     looks: bool,
-    twice: BTreeMap<Place<'a>, (f64, f64)>,
+    twice: BTreeMap<PairPlace<'a>, (f64, f64)>,
     /// The configurations that ran in the same blocks and in no others, with variances from all of them; none
     /// if trials were looked at.
     alike: Vec<(Vec<u32>, Moderated)>,
@@ -44,7 +44,7 @@ impl<'a> Ratios<'a> {
             let other = own.iter().find(|one| !one.sentinel && together(one) == together(sentinel))?;
             Some((together(sentinel), (value(sentinel)?, value(other)?)))
         });
-        let values: BTreeMap<u32, BTreeMap<Place<'a>, f64>> =
+        let values: BTreeMap<u32, BTreeMap<PairPlace<'a>, f64>> =
             of_case.iter().map(|(case, own)| (*case, by_block(measure, own.iter().copied()))).collect();
         Ratios {
             twice: twice.collect(),
@@ -103,8 +103,8 @@ impl<'a> Ratios<'a> {
 }
 
 /// The groups of cases, in ascending order, that have values above 0 in exactly the same blocks.
-fn alike(values: &BTreeMap<u32, BTreeMap<Place<'_>, f64>>) -> Vec<(Vec<u32>, Moderated)> {
-    let mut groups: BTreeMap<Vec<&Place<'_>>, Vec<u32>> = BTreeMap::new();
+fn alike(values: &BTreeMap<u32, BTreeMap<PairPlace<'_>, f64>>) -> Vec<(Vec<u32>, Moderated)> {
+    let mut groups: BTreeMap<Vec<&PairPlace<'_>>, Vec<u32>> = BTreeMap::new();
     for (case, own) in values.iter().filter(|(_, own)| own.values().all(|value| *value > 0.0)) {
         groups.entry(own.keys().collect()).or_default().push(*case);
     }

@@ -8,18 +8,18 @@ fn rate(per_second: f64, arrivals: Arrivals) -> Rate {
 
 /// The first moments of a Poisson process, in nanoseconds.
 fn poisson(per_second: f64, seed: u64, count: usize) -> Vec<u64> {
-    let mut moments = Moments::new(rate(per_second, Arrivals::Poisson), seed);
+    let mut moments = ArrivalTimes::new(rate(per_second, Arrivals::Poisson), seed);
     (0..count as u64).map(|number| moments.due_ns(number)).collect()
 }
 
 #[test]
 fn constant_moments_have_the_same_distance_forever() {
-    let mut moments = Moments::new(rate(200.0, Arrivals::Constant), 1);
+    let mut moments = ArrivalTimes::new(rate(200.0, Arrivals::Constant), 1);
     assert_eq!([0, 1, 2, 200].map(|number| moments.due_ns(number)), [0, 5_000_000, 10_000_000, SECOND]);
     // A third of a second is no whole number of nanoseconds: after eleven days, the sum would be far off.
-    let mut moments = Moments::new(rate(3.0, Arrivals::Constant), 1);
+    let mut moments = ArrivalTimes::new(rate(3.0, Arrivals::Constant), 1);
     assert_eq!(moments.due_ns(3_000_000), 1_000_000 * SECOND);
-    let mut moments = Moments::new(rate(0.5, Arrivals::Constant), 1);
+    let mut moments = ArrivalTimes::new(rate(0.5, Arrivals::Constant), 1);
     assert_eq!([0, SECOND, 2 * SECOND, 5 * SECOND].map(|moment| moments.due_until(moment)), [1, 1, 2, 3]);
 }
 
@@ -57,7 +57,7 @@ fn poisson_distances_are_exponential_and_independent() {
 fn poisson_numbers_have_the_variance_of_their_mean() {
     const INTERVALS: usize = 2_000;
     const MEAN: f64 = 10.0;
-    let mut moments = Moments::new(rate(100.0, Arrivals::Poisson), 42);
+    let mut moments = ArrivalTimes::new(rate(100.0, Arrivals::Poisson), 42);
     let mut before = 0;
     let counts: Vec<f64> = (1..=INTERVALS as u64)
         .map(|interval| {

@@ -13,7 +13,7 @@ const AHEAD_NS: u64 = 5_000_000;
 
 /// The findings of a ramp, if it was to wait for something.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct WaitEnd {
     pub(super) writers: Option<Writers>,
     pub(super) steady: Option<Steadiness>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Found {
 /// A ramp that waits.
 pub(super) struct Wait {
     event: Option<Event>,
-    pub(super) found: Found,
+    pub(super) found: WaitEnd,
 }
 
 /// The event that a ramp waits for.
@@ -42,7 +42,7 @@ impl Wait {
             (None, Ramp::UntilThrottled) => Some(Event::Throttled(Throttle::default())),
             (None, Ramp::UntilSteady(steady)) => Some(Event::Steady(Rounds::new(steady))),
         };
-        Wait { event, found: Found::default() }
+        Wait { event, found: WaitEnd::default() }
     }
 
     /// Looks whether it has come, and notes what was found. Returns when the window can begin, once.

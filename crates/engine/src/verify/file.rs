@@ -1,7 +1,7 @@
 //! One file: what its sectors are, and what they should be.
 
 use crate::workload::durability::script::Script;
-use crate::workload::durability::sector::{Found, SECTOR};
+use crate::workload::durability::sector::{PromisedSector, SECTOR};
 use fsdyno_core::durability::Promise;
 use fsdyno_core::result::WrongInside;
 use rustix::fd::OwnedFd;
@@ -52,7 +52,7 @@ pub(super) struct Reader {
     pub(super) script: Script,
     buffer: Vec<u8>,
     /// The sectors of the last file, as far as any worker has written them, and one more.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<PromisedSector>,
 }
 
 impl Reader {
@@ -76,7 +76,7 @@ impl Reader {
         let (script, bytes) = (self.script, &self.buffer[..length]);
         let judged = (0..).zip(bytes.chunks(SECTOR));
         self.found.extend(judged.map(|(number, bytes)| script.place(promise, file, number).judge(bytes)));
-        self.found.resize(limit, Found::Missing);
+        self.found.resize(limit, PromisedSector::Missing);
         looked
     }
 
@@ -114,16 +114,16 @@ pub(super) struct Sectors {
 
 impl Sectors {
     /// Counts a sector that must have at least generation `needed`, if anything, and at most `most`.
-    pub(super) fn count(&mut self, found: Found, needed: Option<u64>, most: u64) {
+    pub(super) fn count(&mut self, found: PromisedSector, needed: Option<u64>, most: u64) {
         self.needed += u64::from(needed.is_some());
         match (found, needed) {
-            (Found::Missing, Some(_)) => self.missing += 1,
-            (Found::Zeros, Some(_)) => self.zeros += 1,
-            (Found::Garbage, _) => self.garbage += 1,
-            (Found::Foreign, _) => self.foreign += 1,
+            (PromisedSector::Missing, Some(_)) => self.missing += 1,
+            (PromisedSector::Zeros, Some(_)) => self.zeros += 1,
+            (PromisedSector::Garbage, _) => self.garbage += 1,
+            (PromisedSector::Foreign, _) => self.foreign += 1,
             // Nobody has written it yet.
-            (Found::Written(generation), _) if generation > most => self.garbage += 1,
-            (Found::Written(generation), Some(needed)) if generation < needed => self.old += 1,
+            (PromisedSector::Written(generation), _) if generation > most => self.garbage += 1,
+            (PromisedSector::Written(generation), Some(needed)) if generation < needed => self.old += 1,
             _ => {}
         }
     }

@@ -118,7 +118,7 @@ impl Place<'_> {
     fn promised(self, promise: Promise) -> (Option<VerifiedPromise>, Notes) {
         let (mut reader, mut notes) = (Reader::new(self.script), Notes::default());
         let counts = self.record.counts(Some(promise));
-        let mut look = promises::Look::new(promise, counts, &mut reader, &mut notes);
+        let mut look = promises::PromiseLook::new(promise, counts, &mut reader, &mut notes);
         match open_directory(self.base, script::directory(Some(promise))) {
             Ok(directory) => look.at(&directory),
             Err(errno) => look.at_nothing(errno),

@@ -1,12 +1,12 @@
 //! Promises about names of files that were synced before.
 
 use super::file::Name;
-use super::promises::Look;
+use super::promises::PromiseLook;
 use crate::workload::durability::script::{self, Write};
 use fsdyno_core::durability::Promise;
 use rustix::fd::OwnedFd;
 
-impl Look<'_> {
+impl PromiseLook<'_> {
     /// A file for each promise: linked, renamed or removed.
     pub(super) fn names(&mut self, directory: &OwnedFd) {
         let script = self.reader.script;

@@ -4,7 +4,7 @@ use super::file::{Name, Reader, Sectors};
 use super::notes::Notes;
 use super::record::Counts;
 use crate::workload::durability::script::{self, Write};
-use crate::workload::durability::sector::{Found, SECTOR};
+use crate::workload::durability::sector::{PromisedSector, SECTOR};
 use fsdyno_core::durability::Promise;
 use fsdyno_core::result::WrongInside;
 use rustix::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 
 /// A look at the directory of one promise.
-pub(super) struct Look<'r> {
+pub(super) struct PromiseLook<'r> {
     pub(super) promise: Promise,
     pub(super) counts: Counts,
     pub(super) reader: &'r mut Reader,
@@ -24,14 +24,14 @@ pub(super) struct Look<'r> {
     pub(super) wrong: WrongInside,
 }
 
-impl<'r> Look<'r> {
+impl<'r> PromiseLook<'r> {
     pub(super) fn new(
         promise: Promise,
         counts: Counts,
         reader: &'r mut Reader,
         notes: &'r mut Notes,
     ) -> Self {
-        Look {
+        PromiseLook {
             promise,
             counts,
             reader,
@@ -106,8 +106,7 @@ impl<'r> Look<'r> {
         self.needed.resize(found.len(), None);
         for (number, Write { sectors, generation, .. }) in kept {
             let sectors = sectors.start as usize..sectors.end as usize;
-            let holds =
-                |found: &Found| matches!(found, Found::Written(of) if (*generation..=most).contains(of));
+            let holds = |found: &PromisedSector| matches!(found, PromisedSector::Written(of) if (*generation..=most).contains(of));
             if !found[sectors.clone()].iter().all(holds) {
                 self.lost.push(*number);
             }
@@ -118,7 +117,7 @@ impl<'r> Look<'r> {
             sectors.count(*found, *needed, most);
         }
         let is_settled = !writes.is_empty() && writes.iter().all(|(number, _)| *number < acknowledged);
-        if is_settled && found.last() == Some(&Found::Zeros) {
+        if is_settled && found.last() == Some(&PromisedSector::Zeros) {
             // Longer than anybody has made it.
             sectors.zeros += 1;
         }
@@ -167,8 +166,8 @@ impl<'r> Look<'r> {
         let is_acknowledged = |generation: &u64| (1..=self.counts.acknowledged).contains(generation);
         let acknowledged: Vec<u64> = begun.iter().copied().filter(is_acknowledged).collect();
         let last = acknowledged.last().copied();
-        let written = |found: &Found| match found {
-            Found::Written(generation) if begun.contains(generation) => Some(*generation),
+        let written = |found: &PromisedSector| match found {
+            PromisedSector::Written(generation) if begun.contains(generation) => Some(*generation),
             _ => None,
         };
         // If nothing in it says which one it is, it should be the last.
@@ -195,13 +194,13 @@ impl<'r> Look<'r> {
             let needed = (must_be_whole && number < length).then_some(version);
             match *found {
                 // Part of another version, or behind the end of this one.
-                Found::Written(other)
+                PromisedSector::Written(other)
                     if must_be_whole && other <= most && (other != version || number >= length) =>
                 {
                     sectors.needed += u64::from(needed.is_some());
                     sectors.old += 1;
                 }
-                Found::Zeros if must_be_whole && number >= length => sectors.zeros += 1,
+                PromisedSector::Zeros if must_be_whole && number >= length => sectors.zeros += 1,
                 found => sectors.count(found, needed, most),
             }
         }

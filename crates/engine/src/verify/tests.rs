@@ -2,7 +2,7 @@ use super::*;
 use crate::background::Gauge;
 use crate::workload::durability::script::Write;
 use crate::workload::durability::sector::SECTOR;
-use crate::workload::durability::{self, Course};
+use crate::workload::durability::{self, StageLengths};
 use fsdyno_core::durability::MARK_BYTES;
 use fsdyno_core::result::{VerifiedUnsynced, WrongInside};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn run(directory: &Path, duration: Duration, note: impl Fn(&[u8]) + Send + Sync 
         Ok(())
     });
     let parameters = Durability { duration: duration.into(), ..parameters() };
-    durability::work(&base, Course::of(&parameters), script, put, &Gauge::default()).unwrap();
+    durability::work(&base, StageLengths::of(&parameters), script, put, &Gauge::default()).unwrap();
 }
 
 fn count(marks: &[u8]) -> u64 {

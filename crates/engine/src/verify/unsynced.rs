@@ -4,7 +4,7 @@ use super::file::{Name, Reader, Sectors};
 use super::notes::Notes;
 use super::record::Record;
 use crate::workload::durability::script::{self, Unsynced, Write};
-use crate::workload::durability::sector::{Found, SECTOR};
+use crate::workload::durability::sector::{PromisedSector, SECTOR};
 use fsdyno_core::result::{AgeBin, VerifiedUnsynced};
 use fsdyno_core::units::Nanos;
 use rustix::fd::OwnedFd;
@@ -74,7 +74,7 @@ fn sectors(directory: &OwnedFd, write: &Write, reader: &mut Reader) -> Sectors {
     for (number, found) in (0..).zip(&reader.found) {
         let needed = (number < length).then_some(write.generation);
         sectors.count(*found, needed, write.generation);
-        sectors.zeros += u64::from(needed.is_none() && *found == Found::Zeros);
+        sectors.zeros += u64::from(needed.is_none() && *found == PromisedSector::Zeros);
     }
     sectors
 }

@@ -13,8 +13,8 @@ use crate::error::{EngineError, OperationFailure};
 use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, DIRECTORY, FILE_MODE, make_directory, verify_inodes, verify_room};
-use crate::removal::ENTRIES;
 use crate::session::Session;
+use crate::walk::{LevelBuffers, look_at, open_directory};
 use crate::workload::Work;
 use fsdyno_core::result::TreeSummary;
 use fsdyno_core::workload::scan::walk::{CLOSE, GETDENTS, OPENAT, STATX};
@@ -22,10 +22,9 @@ use fsdyno_core::workload::scan::{BRANCHES, WALK};
 use fsdyno_core::workload::{Load, Scan};
 use fsdyno_core::{Operation, TrialStep};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, RawDir, StatxFlags};
+use rustix::fs::{FileType, Mode, RawDir};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -158,8 +157,7 @@ fn job(base: PathBuf) -> Job {
 
 #[derive(Default)]
 struct Walker {
-    /// Buffers for directory entries, one per level, reused for the next directory of that level.
-    entries: Vec<Box<[MaybeUninit<u8>]>>,
+    buffers: LevelBuffers,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
 }
@@ -170,9 +168,8 @@ impl Walker {
         let length = enter(&mut self.path, name);
         meter.work_in(&self.path);
         let here = Object { directory: &self.path, name: c"" };
-        let open = || rustix::fs::openat(parent, name, DIRECTORY, Mode::empty());
-        let directory = timed(meter, OPENAT, here, |_| 0, open)?;
-        let mut buffer = self.take_buffer();
+        let directory = timed(meter, OPENAT, here, |_| 0, || open_directory(parent, name))?;
+        let mut buffer = self.buffers.take();
         let mut entries = RawDir::new(&directory, &mut buffer);
         loop {
             let here = Object { directory: &self.path, name: c"" };
@@ -197,15 +194,11 @@ impl Walker {
                 meter.work_in(&self.path);
             }
         }
-        self.entries.push(buffer);
+        self.buffers.give_back(buffer);
         let here = Object { directory: &self.path, name: c"" };
         timed(meter, CLOSE, here, |()| 0, || fsdyno_sys::thread::close(directory))?;
         self.path.truncate(length);
         Ok(())
-    }
-
-    fn take_buffer(&mut self) -> Box<[MaybeUninit<u8>]> {
-        self.entries.pop().unwrap_or_else(|| vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice())
     }
 }
 
@@ -225,10 +218,6 @@ fn numbered(what: &str, number: u64) -> CString {
 
 fn open(directory: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(directory, DIRECTORY, Mode::empty())
-}
-
-fn look_at(directory: &OwnedFd, name: &CStr) -> Result<rustix::fs::Statx, Errno> {
-    rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
 }
 
 #[cold]

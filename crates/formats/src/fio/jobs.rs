@@ -48,7 +48,7 @@ const SYNCS: &[&str] = &[
 ];
 
 /// The jobs that an entry stands for.
-pub(super) struct Entry {
+pub(super) struct JobEntry {
     /// The number of jobs.
     pub jobs: u32,
     /// The fact about the entry that a reader must know.
@@ -59,10 +59,10 @@ pub(super) struct Entry {
 ///
 /// # Errors
 /// Why its figures are not those of what it names.
-pub(super) fn entry(job: &Job, document: &Document, listed: usize) -> Result<Entry, String> {
+pub(super) fn entry(job: &Job, document: &Document, listed: usize) -> Result<JobEntry, String> {
     // Clones that are listed one by one are one job each.
     if listed > 1 {
-        return Ok(Entry { jobs: 1, note: None });
+        return Ok(JobEntry { jobs: 1, note: None });
     }
     let stated = option(job, document, "numjobs").and_then(|count| count.parse().ok());
     let seen = job.job_runtime.and_then(|sum_ms| Seen::of(job, document, sum_ms, stated.unwrap_or(1)));
@@ -75,7 +75,7 @@ pub(super) fn entry(job: &Job, document: &Document, listed: usize) -> Result<Ent
     };
     let Some(evidence) = added_up else {
         return match contradiction {
-            None => Ok(Entry { jobs: stated.unwrap_or(1).max(1), note: None }),
+            None => Ok(JobEntry { jobs: stated.unwrap_or(1).max(1), note: None }),
             Some(contradiction) => Err(format!(
                 "{contradiction}, and none of its options explains that{}",
                 grouped(job, document)
@@ -95,7 +95,7 @@ pub(super) fn entry(job: &Job, document: &Document, listed: usize) -> Result<Ent
                 "'{}' stands for {jobs} jobs, which fio has added up under group_reporting: {evidence}",
                 job.jobname
             );
-            Ok(Entry { jobs, note: Some(note) })
+            Ok(JobEntry { jobs, note: Some(note) })
         }
         Some(why) => Err(format!(
             "stands for several jobs ({evidence}), and {why}; fio adds jobs up under group_reporting: remove \

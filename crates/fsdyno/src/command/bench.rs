@@ -1,7 +1,7 @@
 //! `fsdyno bench DIR`: a first answer about a directory as it is.
 
 use super::carry_out::status;
-use super::sweep::{Course, Shown};
+use super::sweep::{PlanRuns, Shown};
 use super::trouble;
 use super::{Result, Surroundings};
 use crate::cli::{Bench, Elsewhere};
@@ -33,7 +33,7 @@ pub fn run(surroundings: &Surroundings, options: &Bench) -> Result {
             },
         )?;
     // A directory is used, never destroyed: there is nothing to confirm.
-    let course = Course {
+    let course = PlanRuns {
         surroundings,
         confirmation: &Confirmation::default(),
         elsewhere: Elsewhere::of(&options.launching, None),

@@ -1,6 +1,6 @@
 //! `fsdyno doctor`: what this machine can run, and what to install for the rest.
 
-use super::selfcheck::{self, Kept};
+use super::selfcheck::{self, KeptCheck};
 use super::{Result, Surroundings, image, print_json};
 use crate::cli::{Doctor, DocumentFormat};
 use crate::exit::Status;
@@ -59,16 +59,16 @@ pub fn run(surroundings: &Surroundings, options: &Doctor) -> Result {
 /// Returns the finding on whether the kernel has confirmed what fsdyno reports.
 fn last_selfcheck(surroundings: &Surroundings) -> Finding {
     let last = selfcheck::last(surroundings.state.directory());
-    let holds = |last: &Kept| last.lost == 0 && last.compared > 0 && last.agree == last.compared;
+    let holds = |last: &KeptCheck| last.lost == 0 && last.compared > 0 && last.agree == last.compared;
     let ok = last.as_ref().is_some_and(holds);
     let found = last.map_or("never run".to_string(), |last| match last {
-        Kept { finished, lost, .. } if lost > 0 => {
+        KeptCheck { finished, lost, .. } if lost > 0 => {
             format!("inconclusive: {lost} events of the kernel were lost, {finished}")
         }
-        Kept { ref finished, .. } if last.is_inconclusive() => {
+        KeptCheck { ref finished, .. } if last.is_inconclusive() => {
             format!("inconclusive: others used the processors meanwhile, {finished}")
         }
-        Kept { finished, fsdyno, compared, agree, .. } => {
+        KeptCheck { finished, fsdyno, compared, agree, .. } => {
             format!("{agree} of {compared} figures of version {fsdyno} agreed with the kernel, {finished}")
         }
     });

@@ -2,7 +2,7 @@
 //! they are sparse, and which sectors they have.
 
 use super::carry_out::{SweepRequest, carry_out, status};
-use super::image_shape::{Compared, Kept, Way, keep};
+use super::image_shape::{Compared, KeptShape, Way, keep};
 use super::source::load;
 use super::{Result, Surroundings, now, print_json, trouble};
 use crate::cli::{Doctor, DocumentFormat, Elsewhere};
@@ -82,7 +82,7 @@ fn measure(
     surroundings: &Surroundings,
     image: &Image,
     filesystem: &str,
-) -> std::result::Result<Kept, Trouble> {
+) -> std::result::Result<KeptShape, Trouble> {
     let directory = image.path.parent().unwrap_or(Path::new("/")).to_path_buf();
     let found =
         directory.metadata().map_err(|error| anyhow!("cannot look at '{}': {error}", directory.display()))?;
@@ -146,7 +146,7 @@ fn measure(
         let compared = Comparison::new(side(at - 1), side(at), &question);
         compared.rows().map(|row| Compared::of([WAYS[at - 1], WAYS[at]], row)).collect::<Vec<_>>()
     });
-    Ok(Kept {
+    Ok(KeptShape {
         place: found.dev(),
         directory,
         finished: now(),
@@ -212,7 +212,7 @@ impl Compared {
     }
 }
 
-fn print(out: &mut dyn Write, kept: &Kept) -> io::Result<()> {
+fn print(out: &mut dyn Write, kept: &KeptShape) -> io::Result<()> {
     writeln!(
         out,
         "Images in '{}': {ROUNDS} rounds with one short trial of {} on each kind,\nwith 64M of memory.\n",

@@ -34,7 +34,7 @@ impl Way {
 
 /// The findings on one filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct KeptShape {
     /// Device number of the filesystem that holds the images, and one of its directories.
     pub(super) place: u64,
     pub(super) directory: PathBuf,
@@ -73,13 +73,13 @@ impl Compared {
     }
 }
 
-fn all_kept(state: &Path) -> Vec<Kept> {
+fn all_kept(state: &Path) -> Vec<KeptShape> {
     let text = std::fs::read(state.join(FILE)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
 /// Replaces what was found on the same filesystem before.
-pub(super) fn keep(state: &Path, kept: &Kept) -> anyhow::Result<()> {
+pub(super) fn keep(state: &Path, kept: &KeptShape) -> anyhow::Result<()> {
     let mut all = all_kept(state);
     all.retain(|other| other.place != kept.place);
     all.push(kept.clone());

@@ -5,7 +5,7 @@ use super::{Result, Surroundings, print_json};
 use crate::cli::{DocumentFormat, Plans};
 use crate::exit::{Status, Trouble};
 use crate::out;
-use crate::ready::{self, Ready};
+use crate::ready::{self, ReadyPlan};
 use crate::say;
 
 use fsdyno_core::Nanos;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// A plan in `--format json`.
 #[derive(Serialize)]
-struct Entry {
+struct PlanEntry {
     name: &'static str,
     title: &'static str,
     takes: Option<String>,
@@ -36,7 +36,7 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
         }
         return Ok(Status::Well);
     };
-    let plan = Ready::named(name).ok_or_else(|| ready::unknown(name))?;
+    let plan = ReadyPlan::named(name).ok_or_else(|| ready::unknown(name))?;
     match &options.save {
         None => out::text(&surroundings.style).write_all(plan.text.as_bytes())?,
         Some(path) => {
@@ -47,9 +47,9 @@ pub fn run(surroundings: &Surroundings, options: &Plans) -> Result {
     Ok(Status::Well)
 }
 
-fn entry(plan: Ready) -> std::result::Result<Entry, Trouble> {
+fn entry(plan: ReadyPlan) -> std::result::Result<PlanEntry, Trouble> {
     let time_ns = nominal_time(&PlanText::of(plan).parse(&[])?);
-    Ok(Entry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
+    Ok(PlanEntry { name: plan.name, title: plan.title(), takes: plan.entry("Takes"), time_ns })
 }
 
 fn list(out: &mut dyn Write, style: Style) -> io::Result<()> {

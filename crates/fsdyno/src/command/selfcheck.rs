@@ -68,13 +68,13 @@ fn plan() -> String {
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    kept: Kept,
+    kept: KeptCheck,
     testimonies: &'a [Testimony],
 }
 
 /// Its outcome.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct KeptCheck {
     /// When it ended.
     pub finished: String,
     /// Version of fsdyno.
@@ -96,7 +96,7 @@ pub(super) struct Kept {
     pub way: Way,
 }
 
-impl Kept {
+impl KeptCheck {
     /// Returns true if every difference may be caused by other processes.
     pub fn is_inconclusive(&self) -> bool {
         self.disturbed > 0 && self.agree + self.disturbed == self.compared
@@ -136,7 +136,7 @@ pub fn run(surroundings: &Surroundings, options: &Selfcheck) -> Result {
     }
     let (ended, testimonies, way) = checked?;
     let comparisons: Vec<bool> = testimonies.iter().flat_map(Testimony::comparisons).collect();
-    let kept = Kept {
+    let kept = KeptCheck {
         finished: now(),
         fsdyno: env!("CARGO_PKG_VERSION").to_string(),
         compared: comparisons.len(),
@@ -262,7 +262,7 @@ fn own_store(surroundings: &Surroundings) -> std::result::Result<Store, Trouble>
 }
 
 /// The last selfcheck whose outcome is kept.
-pub(super) fn last(state: &Path) -> Option<Kept> {
+pub(super) fn last(state: &Path) -> Option<KeptCheck> {
     serde_json::from_slice(&fs::read(state.join(FILE)).ok()?).ok()
 }
 

@@ -5,7 +5,7 @@ use super::{Surroundings, trouble};
 use crate::exit::{Status, Trouble};
 use crate::file;
 use crate::progress::human;
-use crate::ready::{self, Ready};
+use crate::ready::{self, ReadyPlan};
 use crate::say;
 use anyhow::{Context, anyhow};
 use fsdyno_core::Nanos;
@@ -37,7 +37,7 @@ pub struct PlanText {
 
 impl PlanText {
     /// A plan that comes with fsdyno.
-    pub fn of(plan: Ready) -> Self {
+    pub fn of(plan: ReadyPlan) -> Self {
         PlanText { text: plan.text.to_string(), file: format!("{}.toml", plan.name) }
     }
 
@@ -74,7 +74,7 @@ pub fn source(path: &Path) -> Result<PlanText, Trouble> {
         return from_file();
     }
     let name = path.to_string_lossy();
-    match Ready::named(&name) {
+    match ReadyPlan::named(&name) {
         Some(plan) => Ok(PlanText::of(plan)),
         // A path is meant as one.
         None if name.contains('/') || path.is_dir() => from_file(),

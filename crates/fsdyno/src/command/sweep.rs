@@ -114,7 +114,7 @@ pub fn run_plan(
         hooks: confirmed.allow_hooks,
         given_for: Vec::new(),
     };
-    let course = Course { surroundings, confirmation: &confirmation, elsewhere, shown };
+    let course = PlanRuns { surroundings, confirmation: &confirmation, elsewhere, shown };
     let ended = course.run(plan, continued)?;
     if matches!(ended.end, SweepEnd::Interrupted | SweepEnd::Broken) && !ended.is_elsewhere {
         say::remark(&format!(
@@ -272,7 +272,7 @@ fn overwrite(text: &str, plan: &Plan) -> std::result::Result<Overwrite, Trouble>
 }
 
 /// Runs plans with the options of one command.
-pub struct Course<'a> {
+pub struct PlanRuns<'a> {
     pub surroundings: &'a Surroundings,
     /// The devices and changes that the user has confirmed.
     pub confirmation: &'a Confirmation,
@@ -280,7 +280,7 @@ pub struct Course<'a> {
     pub shown: Shown,
 }
 
-impl Course<'_> {
+impl PlanRuns<'_> {
     /// Executes a plan with progress on stderr and prints the results. If the plan needs a measured write
     /// rate, the sweep that measures it runs first.
     pub fn run(
@@ -329,7 +329,7 @@ impl Course<'_> {
         store: &mut Store,
         interrupt: &Interrupt,
     ) -> std::result::Result<SweepOutcome, Trouble> {
-        let Course { surroundings, elsewhere, shown, .. } = *self;
+        let PlanRuns { surroundings, elsewhere, shown, .. } = *self;
         let display = Display::new(order(plan).len() as u64);
         let request = SweepRequest {
             plan,

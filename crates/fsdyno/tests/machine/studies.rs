@@ -14,8 +14,10 @@ tests! {
         Requirement::Loop,
         Requirement::Program("qemu-system-x86_64"),
         Requirement::Program("apt-get"),
+        Requirement::OnlyLooks,
     ];
-    every_ready_plan_can_be_scaled_down_as_it_says: ROOT_AND_LOOP;
+    every_ready_plan_can_be_scaled_down_as_it_says:
+        &[Requirement::Root, Requirement::Loop, Requirement::OnlyLooks];
     every_ready_plan_runs_scaled_and_prints_as_published: ROOT_AND_LOOP;
     a_wrong_reference_gets_one_clear_error: &[];
 }

@@ -193,7 +193,7 @@ impl Inbox {
 }
 
 /// A command that this process has started.
-struct Running {
+struct StartedCommand {
     pid: Pid,
     /// Readable as soon as it has ended.
     ended: OwnedFd,
@@ -209,7 +209,7 @@ fn guard(command: &GuardedCommand, inbox: &mut Inbox) -> std::io::Result<Ending>
         setrlimit(Resource::Fsize, Rlimit { current: limit, maximum: limit })?;
     }
     let start = Instant::now();
-    let mut running = Running::start(command)?;
+    let mut running = StartedCommand::start(command)?;
     let cause = running.follow(inbox, command.limit.map(|limit| start + limit));
     let (killed, stuck) = running.end_all();
     running.read_the_rest();
@@ -226,7 +226,7 @@ fn guard(command: &GuardedCommand, inbox: &mut Inbox) -> std::io::Result<Ending>
     })
 }
 
-impl Running {
+impl StartedCommand {
     fn start(command: &GuardedCommand) -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
         rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
@@ -252,7 +252,7 @@ impl Running {
         let child = prepared.spawn()?;
         let pid = Pid::from_child(&child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Running { pid, ended, pipe: Some(reader), output: Vec::new(), status: None })
+        Ok(StartedCommand { pid, ended, pipe: Some(reader), output: Vec::new(), status: None })
     }
 
     /// Collects output until the command has ended or must be killed.

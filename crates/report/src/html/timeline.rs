@@ -29,7 +29,7 @@ const FOOT: f64 = 110.0;
 
 /// The chart of a phase and its height in pixels.
 pub fn chart(phase: &PhaseResult) -> (Chart, u32) {
-    let mut parts = Parts::default();
+    let mut parts = ChartParts::default();
     let latencies = phase.roles.iter().filter(|role| has_timeline(role));
     let scale = scale(phase);
     for role in latencies.clone() {
@@ -74,14 +74,14 @@ fn latency_heading(role: &RoleResult) -> String {
 
 /// The parts of the chart, from the top.
 #[derive(Debug, Default)]
-struct Parts {
+struct ChartParts {
     data: Vec<Value>,
     shapes: Vec<Value>,
     /// Heading, height and axis of each.
     parts: Vec<(String, f64, Value)>,
 }
 
-impl Parts {
+impl ChartParts {
     fn begin(&mut self, heading: &str, height: f64, axis: Value) {
         self.parts.push((heading.to_string(), height, axis));
     }
@@ -270,7 +270,7 @@ fn outline(outage: &Outage) -> Value {
 }
 
 /// Draws the data that each role moved or, if no operation moves data, the operations that it completed.
-fn rates(parts: &mut Parts, phase: &PhaseResult) {
+fn rates(parts: &mut ChartParts, phase: &PhaseResult) {
     let moves = phase
         .roles
         .iter()
@@ -323,7 +323,7 @@ fn rate(role: &RoleResult, window: Nanos, bytes: bool) -> Option<(f64, Vec<f64>)
 }
 
 /// Draws the number of iterations of the roles with a rate that were due and had not begun.
-fn backlog(parts: &mut Parts, phase: &PhaseResult) {
+fn backlog(parts: &mut ChartParts, phase: &PhaseResult) {
     let paced = || phase.roles.iter().filter_map(|role| Some((role, &role.open_loop.as_ref()?.backlog)));
     if paced().next().is_none() {
         return;
@@ -383,7 +383,7 @@ fn of_device(sample: &Sample, bytes: fn(&fsdyno_core::telemetry::DeviceActivity)
     Some(bytes(activity) as f64 / 1e6 / sample.length_ns.as_secs_f64())
 }
 
-fn device(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
+fn device(parts: &mut ChartParts, telemetry: &Telemetry, whose: &str) {
     let lines = [
         ("device reads", steps(telemetry, |sample| of_device(sample, |activity| activity.read_bytes))),
         ("device writes", steps(telemetry, |sample| of_device(sample, |activity| activity.write_bytes))),
@@ -401,7 +401,7 @@ fn device(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
 }
 
 /// Share of the time in which the device and the processors were busy, in percent.
-fn busy(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
+fn busy(parts: &mut ChartParts, telemetry: &Telemetry, whose: &str) {
     let lines = [
         ("device busy", steps(telemetry, device_busy)),
         ("processors busy", steps(telemetry, processors_busy)),
@@ -418,7 +418,7 @@ fn busy(parts: &mut Parts, telemetry: &Telemetry, whose: &str) {
 }
 
 /// The same of the processors of each client.
-fn busy_clients(parts: &mut Parts, phase: &PhaseResult) {
+fn busy_clients(parts: &mut ChartParts, phase: &PhaseResult) {
     let lines = phase.clients.iter().filter_map(|client| {
         Some((client.client.as_str(), steps(client.telemetry.as_ref()?, processors_busy)?))
     });

@@ -15,7 +15,7 @@ mod side_by_side;
 mod table;
 
 pub use counterpart::Counterpart;
-pub(crate) use side_by_side::{Found, emulation, unpublished};
+pub(crate) use side_by_side::{CounterpartTrials, emulation, unpublished};
 pub use side_by_side::{Missing, Ours, Printed, PrintedRow, SideBySide, side_by_side, side_by_side_csv};
 pub use table::{PublishedColumn, PublishedError, PublishedRow, PublishedTable};
 

@@ -136,7 +136,7 @@ pub fn side_by_side(
         notes: Vec::new(),
     };
     for row in &table.rows {
-        let found = Found::of(row, trials);
+        let found = CounterpartTrials::of(row, trials);
         let figures = figures(&table, row, header.seed, &found.measured);
         match figures.iter().any(|figure| figure.ours.is_some()) {
             true => compared.rows.push(PrintedRow {
@@ -169,7 +169,7 @@ pub(crate) fn emulation(trials: &[TrialRecord]) -> Option<&str> {
 }
 
 /// The trials of the counterpart of a published row.
-pub(crate) struct Found<'t> {
+pub(crate) struct CounterpartTrials<'t> {
     /// Those that were measured.
     pub measured: Vec<&'t TrialRecord>,
     others: Vec<&'t TrialRecord>,
@@ -177,15 +177,15 @@ pub(crate) struct Found<'t> {
     several_kernels: bool,
 }
 
-impl<'t> Found<'t> {
+impl<'t> CounterpartTrials<'t> {
     pub fn of(row: &PublishedRow, trials: &'t [TrialRecord]) -> Self {
         let own = trials.iter().filter(|trial| row.counterpart.is(&trial.configuration));
         let kernels: BTreeSet<_> = own.clone().map(|trial| trial.configuration.level("kernel")).collect();
         if kernels.len() > 1 {
-            return Found { measured: Vec::new(), others: Vec::new(), several_kernels: true };
+            return CounterpartTrials { measured: Vec::new(), others: Vec::new(), several_kernels: true };
         }
         let (measured, others) = own.partition(|trial| is_measured(trial));
-        Found { measured, others, several_kernels: false }
+        CounterpartTrials { measured, others, several_kernels: false }
     }
 
     /// Returns whether a configuration of these trials has this name.
@@ -246,7 +246,8 @@ fn ours(figure: &CaseEstimate) -> Ours {
 
 /// The configurations that correspond to no row, each once, in the order of their trials.
 pub(crate) fn unpublished(table: &PublishedTable, trials: &[TrialRecord]) -> Vec<String> {
-    let rows: Vec<Found<'_>> = table.rows.iter().map(|row| Found::of(row, trials)).collect();
+    let rows: Vec<CounterpartTrials<'_>> =
+        table.rows.iter().map(|row| CounterpartTrials::of(row, trials)).collect();
     let mut names: Vec<String> = Vec::new();
     for trial in trials {
         let name = &trial.configuration.name;

@@ -23,7 +23,7 @@ const CPU_EPSILON: f64 = 1e-5;
 /// # Errors
 /// Those of `out`.
 pub fn bonnie(out: &mut dyn Write, case: &CaseView, style: &Style) -> io::Result<()> {
-    let Some(asked) = Asked::of(&case.workload) else { return Ok(()) };
+    let Some(asked) = BonnieRequest::of(&case.workload) else { return Ok(()) };
     let mut heading = format!("{}: {}", case.configuration.name, case.workload_title);
     if case.trials.len() > 1 {
         let trials = text::plural(case.trials.len() as u64, "trial");
@@ -48,23 +48,25 @@ fn per_byte(case: &CaseView) -> bool {
 
 /// Returns whether a workload has bonnie++'s tables and lines, as the native one and the real program have.
 pub fn is_bonnie(workload: &Workload) -> bool {
-    Asked::of(workload).is_some()
+    BonnieRequest::of(workload).is_some()
 }
 
 /// The request to the native workload or to the real program.
-struct Asked {
+struct BonnieRequest {
     parameters: Bonnie,
     /// Arguments that only the real program has.
     original: Option<Arguments>,
 }
 
-impl Asked {
-    fn of(workload: &Workload) -> Option<Asked> {
+impl BonnieRequest {
+    fn of(workload: &Workload) -> Option<BonnieRequest> {
         match workload {
-            Workload::Bonnie(parameters) => Some(Asked { parameters: parameters.clone(), original: None }),
+            Workload::Bonnie(parameters) => {
+                Some(BonnieRequest { parameters: parameters.clone(), original: None })
+            }
             Workload::External(external) if external.program == Program::Bonnie => {
                 let original: Arguments = external.parsed_arguments().ok()?;
-                Some(Asked { parameters: original.parameters.clone(), original: Some(original) })
+                Some(BonnieRequest { parameters: original.parameters.clone(), original: Some(original) })
             }
             _ => None,
         }
@@ -92,7 +94,7 @@ impl Asked {
 /// be read.
 pub fn bonnie_csv(out: &mut dyn Write, trials: &[TrialRecord]) -> io::Result<()> {
     for trial in trials {
-        let Some(asked) = Asked::of(&trial.workload) else { continue };
+        let Some(asked) = BonnieRequest::of(&trial.workload) else { continue };
         let cases = view::cases(std::slice::from_ref(trial))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         for case in &cases {

@@ -7,7 +7,8 @@
 use super::classic;
 use super::style::Style;
 use crate::published::{
-    Found, PublishedColumn, PublishedError, PublishedTable, emulation, find, of_study, unpublished,
+    CounterpartTrials, PublishedColumn, PublishedError, PublishedTable, emulation, find, of_study,
+    unpublished,
 };
 use fsdyno_core::measure::PrintedUnit;
 use fsdyno_core::{Configuration, PhaseResult, Study, SweepHeader, TrialRecord, Workload};
@@ -112,7 +113,7 @@ impl Sheet {
     fn new(table: &PublishedTable, header: &SweepHeader, trials: &[TrialRecord]) -> Self {
         let mut sheet = Sheet { lines: Vec::new(), remarks: Vec::new() };
         for row in &table.rows {
-            let found = Found::of(row, trials);
+            let found = CounterpartTrials::of(row, trials);
             let cells = cells(&table.columns, header.seed, &found.measured);
             if cells.iter().all(|cell| cell == NONE) {
                 sheet.remark(&found.reason(), &row.title());

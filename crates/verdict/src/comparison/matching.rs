@@ -81,7 +81,7 @@ pub struct Difference {
 }
 
 /// Which cases belong together.
-pub(super) struct Found {
+pub(super) struct Matching {
     /// Indices into both sides.
     pub pairs: Vec<(usize, usize)>,
     /// The cases of each side that are not compared.
@@ -108,7 +108,7 @@ pub(super) fn cases(trials: &[TrialRecord]) -> Vec<Case<'_>> {
 type Rule<'r> = dyn Fn(&Case<'_>, &Case<'_>) -> bool + 'r;
 
 /// Finds the cases of the first side among those of the second.
-pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
+pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Matching {
     let sides = [first, second];
     let changed = changed_axes(sides);
     let [workload_of_first, workload_of_second] = sides.map(only_workload);
@@ -150,7 +150,7 @@ pub(super) fn pairs(first: &[Case<'_>], second: &[Case<'_>]) -> Found {
         });
         left.collect()
     });
-    Found { pairs: all.into_iter().filter(measured).collect(), alone }
+    Matching { pairs: all.into_iter().filter(measured).collect(), alone }
 }
 
 /// Returns whether the figures of two cases mean the same things.

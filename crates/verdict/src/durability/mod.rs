@@ -12,7 +12,7 @@ pub use difference::{LossFinding, LossRow};
 pub use safety::{Basis, MeasuredLosses};
 
 pub(crate) use difference::{Judge, compared, correct};
-pub(crate) use safety::{Judged, Safety};
+pub(crate) use safety::{DurabilityJudgement, Safety};
 
 use crate::outcomes::is_measured;
 use fsdyno_core::TrialRecord;

@@ -143,7 +143,7 @@ fn cache(model: CacheModel) -> &'static str {
 
 /// The judgement of whether a configuration is durable.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Judged {
+pub(crate) struct DurabilityJudgement {
     /// The ways in which it weakens what survives a power cut, or may; empty if it is durable.
     pub risks: Vec<String>,
     pub basis: Basis,
@@ -152,13 +152,13 @@ pub(crate) struct Judged {
 /// The losses that the sweep shows of its configurations, apart for power cuts alone and for those along with
 /// which a disk was lost: an array that keeps its promises as long as it has all disks is not unsafe.
 pub(crate) struct Safety {
-    measured: BTreeMap<(Kept, bool), Losses>,
+    measured: BTreeMap<(WayOfKeeping, bool), Losses>,
 }
 
 /// The way in which a configuration keeps data: its filesystem and settings, not the memory that a load had.
-type Kept = (String, BTreeMap<String, String>);
+type WayOfKeeping = (String, BTreeMap<String, String>);
 
-fn kept(configuration: &Configuration) -> Kept {
+fn kept(configuration: &Configuration) -> WayOfKeeping {
     let mut settings = configuration.settings.clone();
     settings.retain(|axis, _| !OF_THE_LOAD.contains(&axis.as_str()));
     (configuration.filesystem.clone(), settings)
@@ -167,7 +167,7 @@ fn kept(configuration: &Configuration) -> Kept {
 impl Safety {
     /// Reads all trials of a sweep.
     pub fn new(whole: &[TrialRecord]) -> Safety {
-        let mut groups: BTreeMap<(Kept, bool), Vec<&TrialRecord>> = BTreeMap::new();
+        let mut groups: BTreeMap<(WayOfKeeping, bool), Vec<&TrialRecord>> = BTreeMap::new();
         for trial in whole.iter().filter(|trial| trial.durability.is_some()) {
             let group = (kept(&trial.configuration), is_degraded(trial).unwrap_or(false));
             groups.entry(group).or_default().push(trial);
@@ -177,22 +177,26 @@ impl Safety {
     }
 
     /// Judges the configuration of some trials.
-    pub fn judge(&self, trials: &[&TrialRecord]) -> Judged {
+    pub fn judge(&self, trials: &[&TrialRecord]) -> DurabilityJudgement {
         let declared = risks(trials.iter().copied());
         let losses = trials.first().and_then(|trial| self.losses(trial));
         let Some(losses) = losses else {
-            return Judged { risks: declared, basis: basis(trials) };
+            return DurabilityJudgement { risks: declared, basis: basis(trials) };
         };
         let measured = MeasuredLosses::of(losses);
         if losses.loses() {
             let risks = std::iter::once(measured.summary()).chain(declared).collect();
-            return Judged { risks, basis: Basis::Measured(measured) };
+            return DurabilityJudgement { risks, basis: Basis::Measured(measured) };
         }
         let states: u64 = losses.models.iter().map(|one| one.states).sum();
         match declared.is_empty() {
-            true if states >= STATES_ENOUGH => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
-            false if is_cleared(losses) => Judged { risks: Vec::new(), basis: Basis::Measured(measured) },
-            _ => Judged { risks: declared, basis: basis(trials) },
+            true if states >= STATES_ENOUGH => {
+                DurabilityJudgement { risks: Vec::new(), basis: Basis::Measured(measured) }
+            }
+            false if is_cleared(losses) => {
+                DurabilityJudgement { risks: Vec::new(), basis: Basis::Measured(measured) }
+            }
+            _ => DurabilityJudgement { risks: declared, basis: basis(trials) },
         }
     }
 

@@ -135,7 +135,7 @@ fn declared(mut trial: TrialRecord) -> TrialRecord {
     trial
 }
 
-fn judge(trials: &[TrialRecord]) -> Judged {
+fn judge(trials: &[TrialRecord]) -> DurabilityJudgement {
     let whole = trials.to_vec();
     Safety::new(&whole).judge(&trials.iter().collect::<Vec<_>>())
 }
@@ -160,7 +160,7 @@ fn only_enough_states_with_a_volatile_cache_clear_a_declared_setting() {
         trial.durability.iter_mut().flat_map(|found| &mut found.models).for_each(change);
         judge(&[trial])
     };
-    let kept = |found: Judged| found.risks == ["barrier = 0"] && found.basis == Basis::Declared;
+    let kept = |found: DurabilityJudgement| found.risks == ["barrier = 0"] && found.basis == Basis::Declared;
     assert!(kept(changed(|one| one.states = 59)));
     assert!(kept(changed(|one| one.damaged = 1)));
     assert!(kept(changed(|one| one.unsynced_files.wrong.zeros = 1)));

@@ -8,13 +8,13 @@
 //! rest of the budget is then divided into rounds. Trials that were skipped cost nothing.
 
 use super::rivals::{Rival, Wanted, cells, default, rivals};
-use super::{BudgetError, Elimination, Found, RaceAnswer, RaceError, Raced, words};
+use super::{BudgetError, Elimination, RaceAnswer, RaceError, Raced, RacedTrials, words};
 use crate::durability::Safety;
 use crate::enough::light;
 use crate::levels::THRESHOLD;
 use crate::load::{Load, loads};
-use crate::machines::Shared;
-use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, Running, Schedule};
+use crate::machines::SharedPairs;
+use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, RunningRace, Schedule};
 use fsdyno_core::{Nanos, Outcome, RaceBudget, RaceRules, SweepHeader, TrialRecord};
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl LiveRace {
     /// what those before it say, without the sweep's name.
     pub fn block(&self, number: u32, most: u32) -> (RaceBlock, Result<RaceAnswer, RaceError>) {
         let before = before(&self.trials, number);
-        match Course::new(&self.rules, self.seed, THRESHOLD, &before) {
+        match RaceSoFar::new(&self.rules, self.seed, THRESHOLD, &before) {
             Ok(course) => (course.next(most), course.answer(THRESHOLD)),
             Err(error) => (RaceBlock::default(), Err(error)),
         }
@@ -86,9 +86,9 @@ pub fn history(
     most: u32,
 ) -> Result<Vec<RaceAnswer>, RaceError> {
     let all: Vec<&TrialRecord> = trials.iter().collect();
-    let complete = Course::new(rules, header.seed, THRESHOLD, &all)?.complete();
+    let complete = RaceSoFar::new(rules, header.seed, THRESHOLD, &all)?.complete();
     let answer =
-        |number| Course::new(rules, header.seed, THRESHOLD, &before(trials, number))?.answer(THRESHOLD);
+        |number| RaceSoFar::new(rules, header.seed, THRESHOLD, &before(trials, number))?.answer(THRESHOLD);
     (complete.saturating_sub(most) + 1..=complete).map(answer).collect()
 }
 
@@ -103,12 +103,12 @@ pub fn answer(
     threshold: f64,
 ) -> Result<RaceAnswer, RaceError> {
     let all: Vec<&TrialRecord> = trials.iter().collect();
-    let answer = Course::new(rules, header.seed, threshold, &all)?.answer(threshold)?;
+    let answer = RaceSoFar::new(rules, header.seed, threshold, &all)?.answer(threshold)?;
     Ok(RaceAnswer { sweep: header.id.clone(), name: header.name.clone(), ..answer })
 }
 
 /// A race with the trials that have run.
-struct Course<'a> {
+struct RaceSoFar<'a> {
     rules: &'a RaceRules,
     /// Those that were measured in the first block and can win.
     rivals: Vec<Rival<'a>>,
@@ -125,7 +125,7 @@ struct Course<'a> {
     progress: RaceProgress,
 }
 
-impl<'a> Course<'a> {
+impl<'a> RaceSoFar<'a> {
     fn new(
         rules: &'a RaceRules,
         seed: u64,
@@ -164,7 +164,7 @@ impl<'a> Course<'a> {
             threshold: threshold.ln_1p(),
             seed,
         };
-        let shared = Shared::of_trials(trials);
+        let shared = SharedPairs::of_trials(trials);
         let (mut outcomes, mut records) = (Vec::new(), Vec::new());
         for (cell, rival) in rivals.iter().enumerate() {
             for trial in &rival.trials {
@@ -173,9 +173,9 @@ impl<'a> Course<'a> {
                 records.push(*trial);
             }
         }
-        let progress = Running::new(&race).after(&outcomes);
+        let progress = RunningRace::new(&race).after(&outcomes);
         let trials = trials.to_vec();
-        Ok(Course { rules, rivals, out, trials, first, wanted, race, outcomes, records, progress })
+        Ok(RaceSoFar { rules, rivals, out, trials, first, wanted, race, outcomes, records, progress })
     }
 
     /// Returns the number of complete blocks.
@@ -209,7 +209,7 @@ impl<'a> Course<'a> {
     }
 
     fn answer(&self, threshold: f64) -> Result<RaceAnswer, RaceError> {
-        let found = Found {
+        let found = RacedTrials {
             rivals: &self.rivals,
             wanted: &self.wanted,
             race: &self.race,

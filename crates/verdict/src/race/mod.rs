@@ -308,7 +308,7 @@ impl RaceAnswer {
 }
 
 /// A race and its trials, of which [`RaceAnswer`] is what a reader needs.
-struct Found<'f, 'a> {
+struct RacedTrials<'f, 'a> {
     rivals: &'f [Rival<'a>],
     wanted: &'f Wanted,
     race: &'f Race,
@@ -318,11 +318,11 @@ struct Found<'f, 'a> {
     progress: &'f RaceProgress,
 }
 
-impl Found<'_, '_> {
+impl RacedTrials<'_, '_> {
     /// The answer without its sentences, its sweep and what depends on where the trials come from; and how
     /// probable it is that nothing differs.
     fn answer(&self, load: &Load<'_>, threshold: f64) -> Result<(RaceAnswer, f64), RaceError> {
-        let Found { rivals, wanted, race, outcomes, progress, .. } = self;
+        let RacedTrials { rivals, wanted, race, outcomes, progress, .. } = self;
         let answer = race.answer(outcomes, &progress.left);
         let answer =
             answer.ok_or_else(|| RaceError::NoAnswer { measure: wanted.measure.name().to_string() })?;

@@ -7,11 +7,11 @@
 //! not win.
 
 use super::rivals::{Rival, Wanted, cells, default, oriented, rivals};
-use super::{Found, RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, WholeSweep, words};
+use super::{RaceAnswer, RaceError, RaceQuestion, RaceState, Raced, RacedTrials, WholeSweep, words};
 use crate::durability::Safety;
 use crate::load::{Load, loads};
-use crate::machines::Shared;
-use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, Running, Schedule};
+use crate::machines::SharedPairs;
+use crate::race::procedure::{Budget, NextStep, Race, RaceProgress, RacedTrial, RunningRace, Schedule};
 use fsdyno_core::{Nanos, SweepHeader, TrialRecord};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -41,7 +41,7 @@ pub fn replay(
     let race = race(&rivals, question, sentinel)?;
     let (outcomes, drawn, progress) = run(&race, &rivals, &wanted, question.seed)?;
     let blocks = outcomes.iter().map(|one| one.block).collect::<BTreeSet<u32>>().len();
-    let found = Found {
+    let found = RacedTrials {
         rivals: &rivals,
         wanted: &wanted,
         race: &race,
@@ -120,9 +120,9 @@ fn run<'a>(
     blocks.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let mut left: Vec<Vec<&TrialRecord>> = rivals.iter().map(|one| one.trials.clone()).collect();
     let all: Vec<&TrialRecord> = left.iter().flatten().copied().collect();
-    let shared = Shared::of_trials(&all);
+    let shared = SharedPairs::of_trials(&all);
     let (mut outcomes, mut drawn) = (Vec::new(), Vec::new());
-    let mut running = Running::new(race);
+    let mut running = RunningRace::new(race);
     loop {
         let progress = running.after(&outcomes);
         let NextStep::Block { number, cells, .. } = progress.step else {

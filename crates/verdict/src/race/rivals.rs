@@ -84,7 +84,7 @@ impl Wanted {
         (value > 0.0).then(|| oriented(&self.measure, value.ln()))
     }
 
-    /// Of a trial with what it shares with others ([`Shared`]).
+    /// Of a trial with what it shares with others ([`SharedPairs`]).
     pub fn outcome(
         &self,
         (block, shared): (u32, u32),

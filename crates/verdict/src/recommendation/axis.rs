@@ -15,7 +15,7 @@ use crate::doubt::{Doubt, DoubtfulSide};
 use crate::durability::Safety;
 use crate::levels::{FILESYSTEM, level};
 use crate::looks::under_looks;
-use crate::machines::Shared;
+use crate::machines::SharedPairs;
 use crate::text;
 use fsdyno_core::axis::{self, AXES};
 use fsdyno_core::measure::{Direction, Measure};
@@ -130,7 +130,7 @@ pub(super) fn effects(
         return AxisEffects::default();
     }
     // A block that two machines share is two.
-    let shared = Shared::of_trials(&valued.iter().map(|(trial, _)| *trial).collect::<Vec<_>>());
+    let shared = SharedPairs::of_trials(&valued.iter().map(|(trial, _)| *trial).collect::<Vec<_>>());
     let observations: Vec<Observation> = valued
         .iter()
         .map(|(trial, value)| Observation {
@@ -142,7 +142,7 @@ pub(super) fn effects(
     let Some(effects) = fsdyno_stats::effects(&factors(&varied), &observations) else {
         return without_effects(measure, &valued);
     };
-    let judged = Judged { measure, trials, whole, threshold, safety, looks };
+    let judged = EffectBasis { measure, trials, whole, threshold, safety, looks };
     let family = Family::of(&varied, &effects, &judged);
     let answers = varied.iter().zip(&family.axes).zip(&effects.factors);
     let mut axes: Vec<AxisAnswer> = answers
@@ -294,7 +294,7 @@ fn distinct(levels: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The basis on which effects are judged.
-struct Judged<'a, 't> {
+struct EffectBasis<'a, 't> {
     measure: &'a Measure,
     trials: &'a [&'t TrialRecord],
     whole: &'t [TrialRecord],
@@ -304,7 +304,7 @@ struct Judged<'a, 't> {
     looks: bool,
 }
 
-impl Judged<'_, '_> {
+impl EffectBasis<'_, '_> {
     /// Why a level is not called worse than the best although this says so.
     fn doubt(&self, one: &Varied, [best, level]: [usize; 2], ratio: &Ratio, said: Verdict) -> Option<String> {
         let of = |level: usize| -> Vec<&TrialRecord> {
@@ -356,7 +356,7 @@ struct ComparedLevel {
 }
 
 impl Family {
-    fn of(varied: &[Varied], effects: &Effects, judged: &Judged<'_, '_>) -> Family {
+    fn of(varied: &[Varied], effects: &Effects, judged: &EffectBasis<'_, '_>) -> Family {
         let mut axes: Vec<ComparedAxis> = varied
             .iter()
             .enumerate()
@@ -399,7 +399,7 @@ fn distinct_cells((_, cells): &(f64, Vec<Vec<Ratio>>)) -> Vec<Option<Ratio>> {
 }
 
 impl ComparedAxis {
-    fn of(one: &Varied, index: usize, effects: &Effects, judged: &Judged<'_, '_>) -> ComparedAxis {
+    fn of(one: &Varied, index: usize, effects: &Effects, judged: &EffectBasis<'_, '_>) -> ComparedAxis {
         let found = &effects.factors[index].levels;
         let better = |ratio: &Ratio| match judged.measure.direction() {
             Direction::HigherIsBetter => -ratio.value,
@@ -437,9 +437,9 @@ fn axis_answer(
     one: &Varied,
     compared: &ComparedAxis,
     share: Option<f64>,
-    judged: &Judged<'_, '_>,
+    judged: &EffectBasis<'_, '_>,
 ) -> AxisAnswer {
-    let Judged { measure, trials, threshold, .. } = *judged;
+    let EffectBasis { measure, trials, threshold, .. } = *judged;
     let filesystem = |level: usize| {
         let trial = trials.iter().find(|trial| one.level_of(&trial.configuration) == Some(level));
         trial.map_or("", |trial| trial.configuration.filesystem.as_str())
@@ -527,7 +527,7 @@ fn interactions(
     varied: &[Varied],
     effects: &Effects,
     family: &Family,
-    judged: &Judged<'_, '_>,
+    judged: &EffectBasis<'_, '_>,
 ) -> (Vec<InteractionAnswer>, Vec<String>, f64) {
     let mut answers = Vec::new();
     let mut unknown = Vec::new();

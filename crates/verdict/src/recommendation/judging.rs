@@ -39,7 +39,7 @@ const BUSY: f64 = 0.25;
 const LONGER: &str = "Make the windows longer, so that each trial has enough operations.";
 
 /// A judgement with the configurations that it is about, as indices of the standings.
-pub(super) struct Judged {
+pub(super) struct Decided {
     pub judgement: Judgement,
     /// The configuration to use; of winners only.
     pub winner: Option<usize>,
@@ -76,16 +76,16 @@ pub(super) struct Evidence<'a, 't> {
 
 impl Evidence<'_, '_> {
     /// Judges.
-    pub fn judge(&self) -> Judged {
+    pub fn judge(&self) -> Decided {
         let standings = self.standings;
         let default = default(standings);
         let best = standings.iter().position(|one| one.verdict == ContenderVerdict::Best);
         let (Some(best), Some(default)) = (best, default) else {
             let headline = format!("No trial has a value of {}.", self.measure);
             let judgement = Judgement { class: Class::Invalid, headline, next: None };
-            return Judged { judgement, winner: None, default: None, leader: None, baseline: None };
+            return Decided { judgement, winner: None, default: None, leader: None, baseline: None };
         };
-        let keep = |class, headline: String, next| Judged {
+        let keep = |class, headline: String, next| Decided {
             judgement: Judgement { class, headline, next },
             winner: None,
             default: Some(default),
@@ -149,7 +149,7 @@ impl Evidence<'_, '_> {
     }
 
     /// The judgement of a race, unless its pick is worse in a guard measure.
-    pub fn judge_race(&self, race: &RaceAnswer) -> Judged {
+    pub fn judge_race(&self, race: &RaceAnswer) -> Decided {
         let of = |case: u32| self.standings.iter().position(|one| one.case == case && one.value.is_some());
         let mut judgement = race.judgement.clone();
         let (pick, default) = (of(race.pick.case), of(race.default.case));
@@ -159,13 +159,13 @@ impl Evidence<'_, '_> {
                 let baseline = pick.zip(default).and_then(|(pick, default)| self.baseline(pick, default));
                 judgement.headline += &pick.map_or(String::new(), |pick| self.price(pick, baseline));
                 judgement.next = self.and_on_a_quiet_machine(judgement.next);
-                Judged { judgement, winner: None, default, leader: pick, baseline }
+                Decided { judgement, winner: None, default, leader: pick, baseline }
             }
         }
     }
 
     /// A winner, or a trade-off if it is materially worse in a guard measure.
-    fn unless_guarded(&self, chosen: usize, default: usize, winner: Judgement) -> Judged {
+    fn unless_guarded(&self, chosen: usize, default: usize, winner: Judgement) -> Decided {
         let baseline = self.baseline(chosen, default);
         let loss = self.guard_loss(chosen, baseline);
         let mut judgement = loss.as_ref().map_or(winner, |loss| Judgement {
@@ -175,7 +175,7 @@ impl Evidence<'_, '_> {
         });
         judgement.next = self.and_on_a_quiet_machine(judgement.next);
         let winner = loss.is_none().then_some(chosen);
-        Judged { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
+        Decided { judgement, winner, default: Some(default), leader: Some(chosen), baseline }
     }
 
     /// Returns the advice on comparing readers if those that gain are the ones beside slow writers.

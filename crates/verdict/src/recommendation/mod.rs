@@ -60,7 +60,7 @@ use fsdyno_core::axis::DEFAULT;
 use fsdyno_core::measure::{Direction, Goal, Measure};
 use fsdyno_core::outcome::Outcome;
 use fsdyno_core::{SweepHeader, TrialRecord, WarningKind, Workload};
-use judging::{Evidence, Judged};
+use judging::{Decided, Evidence};
 use price::Trials;
 
 /// The question that a recommendation answers.
@@ -94,7 +94,7 @@ impl Recommendation {
         notes.extend(looks::notes(&header.looks, trials));
         notes.extend(begun_with(header));
         let race = race.and_then(Result::ok);
-        let asked = Asked { header, trials, question, safety: &safety, race: race.as_ref() };
+        let asked = AnswerBasis { header, trials, question, safety: &safety, race: race.as_ref() };
         let mut answers: Vec<Answer> = loads.iter().map(|load| asked.answer(load)).collect();
         say_once(&mut answers);
         // Of other cases, the answer may be another.
@@ -163,7 +163,7 @@ fn say_once(answers: &mut [Answer]) {
 }
 
 /// The basis of the answers for all workloads of a sweep.
-struct Asked<'a> {
+struct AnswerBasis<'a> {
     header: &'a SweepHeader,
     trials: &'a [TrialRecord],
     question: &'a Question,
@@ -177,9 +177,9 @@ fn guards(workload: &Workload, measure: &Measure) -> Vec<Measure> {
     all.filter(|guard| guard != measure).collect()
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AnswerBasis<'a> {
     fn answer(&self, load: &Load<'a>) -> Answer {
-        let Asked { header, trials, question, .. } = *self;
+        let AnswerBasis { header, trials, question, .. } = *self;
         let own: Vec<&TrialRecord> = trials.iter().filter(|trial| load.has(trial)).collect();
         let all: Vec<&TrialRecord> = own.iter().copied().filter(|trial| is_measured(trial)).collect();
         let parts = self.race.map(|race| raced::parts(race, &all));
@@ -208,7 +208,7 @@ impl<'a> Asked<'a> {
             with,
             can_add: header.race.is_none() && carriers(&measured, WarningKind::Imported) == 0,
         };
-        let Judged { judgement, winner, default, leader, baseline } = match self.race_for(&measure) {
+        let Decided { judgement, winner, default, leader, baseline } = match self.race_for(&measure) {
             None => evidence.judge(),
             Some(race) => evidence.judge_race(race),
         };

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the test and the bench that share it use different parts")]
 
-use fsdyno_verdict::race::procedure::{Cells, NextStep, Race, RacedTrial, Running, Schedule};
+use fsdyno_verdict::race::procedure::{Cells, NextStep, Race, RacedTrial, RunningRace, Schedule};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -154,7 +154,7 @@ impl World {
             seed,
         };
         let mut outcomes: Vec<RacedTrial> = Vec::new();
-        let mut running = Running::new(&race);
+        let mut running = RunningRace::new(&race);
         let mut held_early = false;
         let left = loop {
             let progress = running.after(&outcomes);

@@ -12,7 +12,7 @@ use crate::meter::{Halt, Meter, Object, timed};
 use crate::phase::{Job, PhaseLoad};
 use crate::plant::{CREATE, FILE_MODE};
 use crate::tree::derive_seed;
-use crate::wrong::{Found, Problem};
+use crate::wrong::{Problem, SectorVerdict};
 use fsdyno_core::workload::bonnie::large::{CLOSE, FSYNC, LSEEK, READ, WRITE};
 use fsdyno_core::workload::bonnie::{READ_BLOCK, READ_CHAR, REWRITE, SEEKS, WRITE_BLOCK, WRITE_CHAR};
 use fsdyno_core::workload::{self, Bonnie, PhaseSpec};
@@ -80,9 +80,9 @@ impl Checker {
         match (problem, as_read) {
             // Another sector is there, of which a byte had been changed before it was judged.
             (
-                Some(Problem::Sector { number, found: Found::Garbage { .. }, .. }),
+                Some(Problem::Sector { number, found: SectorVerdict::Garbage { .. }, .. }),
                 Some(other @ Problem::Sector { number: same, found, .. }),
-            ) if number == same && !matches!(found, Found::Garbage { .. }) => Err(FILE.wrong(other)),
+            ) if number == same && !matches!(found, SectorVerdict::Garbage { .. }) => Err(FILE.wrong(other)),
             (problem, as_read) => problem.or(as_read).map_or(Ok(()), |problem| Err(FILE.wrong(problem))),
         }
     }

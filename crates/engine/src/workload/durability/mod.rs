@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 impl Work for Durability {
     fn run(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let marks = session.request.marks.clone().ok_or(EngineError::NoMarks)?;
-        let course = Course::of(self);
+        let course = StageLengths::of(self);
         session.reporter.expect(course.length().as_nanos() as u64);
         let base = session.make_base()?;
         let script = Script::new(session.request.seed);
@@ -121,16 +121,16 @@ fn failure(step: &'static str) -> impl FnOnce(OperationFailure) -> EngineError {
 
 /// The length of each stage of the workload.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Course {
+pub(crate) struct StageLengths {
     promises: u32,
     promising: Duration,
     unsynced: Duration,
 }
 
-impl Course {
+impl StageLengths {
     pub(crate) fn of(parameters: &Durability) -> Self {
         let time = |time: Nanos| Duration::from_nanos(time.0);
-        Course {
+        StageLengths {
             promises: parameters.promises,
             promising: time(parameters.duration),
             unsynced: time(parameters.unsynced),
@@ -152,7 +152,7 @@ impl Course {
 /// failed or this was cancelled, it is left behind.
 pub(crate) fn work(
     base: &Path,
-    course: Course,
+    course: StageLengths,
     script: Script,
     put: Put,
     gauge: &Gauge,
@@ -216,7 +216,7 @@ struct Worker {
     promise: Option<Promise>,
     base: PathBuf,
     script: Script,
-    course: Course,
+    course: StageLengths,
     marker: Marker,
     begin: Instant,
     over: Arc<AtomicBool>,

@@ -34,7 +34,7 @@ pub(crate) struct SectorAddress {
 
 /// The verdict on a sector of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PromisedSector {
     /// The file ends before it, or it cannot be read.
     Missing,
     /// Zeros.
@@ -61,34 +61,34 @@ impl SectorAddress {
     }
 
     /// Judges bytes that were read here. If they are fewer than a sector, the file ends with them.
-    pub(crate) fn judge(self, bytes: &[u8]) -> Found {
+    pub(crate) fn judge(self, bytes: &[u8]) -> PromisedSector {
         let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         if bytes.is_empty() {
-            return Found::Missing;
+            return PromisedSector::Missing;
         }
         if bytes.iter().all(|byte| *byte == 0) {
-            return Found::Zeros;
+            return PromisedSector::Zeros;
         }
         if bytes.len() < SECTOR {
             return self.judge_part(bytes);
         }
         let check = bytes[CHECK..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
         if word(0) != MAGIC || check != crc32fast::hash(&bytes[..CHECK]) {
-            return Found::Garbage;
+            return PromisedSector::Garbage;
         }
         match (SectorAddress { seed: word(8), file: word(16), sector: word(32) }) == self {
-            true => Found::Written(word(GENERATION)),
-            false => Found::Foreign,
+            true => PromisedSector::Written(word(GENERATION)),
+            false => PromisedSector::Foreign,
         }
     }
 
     /// Judges the beginning of a sector.
-    fn judge_part(self, bytes: &[u8]) -> Found {
+    fn judge_part(self, bytes: &[u8]) -> PromisedSector {
         let generation = bytes.get(GENERATION..).and_then(|rest| rest.first_chunk());
         let mut whole = [0; SECTOR];
         self.fill(generation.map_or(0, |word| u64::from_le_bytes(*word)), &mut whole);
         let known = if generation.is_some() { bytes.len() } else { bytes.len().min(GENERATION) };
-        if bytes[..known] == whole[..known] { Found::Missing } else { Found::Garbage }
+        if bytes[..known] == whole[..known] { PromisedSector::Missing } else { PromisedSector::Garbage }
     }
 }
 
@@ -106,16 +106,16 @@ mod tests {
 
     #[test]
     fn each_kind_of_sector_is_told_from_the_others() {
-        assert_eq!(PLACE.judge(&written(PLACE, 5)), Found::Written(5));
-        assert_eq!(PLACE.judge(&[0; SECTOR]), Found::Zeros);
-        assert_eq!(PLACE.judge(&[0xff; SECTOR]), Found::Garbage);
-        assert_eq!(PLACE.judge(&[]), Found::Missing);
+        assert_eq!(PLACE.judge(&written(PLACE, 5)), PromisedSector::Written(5));
+        assert_eq!(PLACE.judge(&[0; SECTOR]), PromisedSector::Zeros);
+        assert_eq!(PLACE.judge(&[0xff; SECTOR]), PromisedSector::Garbage);
+        assert_eq!(PLACE.judge(&[]), PromisedSector::Missing);
         for other in [
             SectorAddress { seed: 8, ..PLACE },
             SectorAddress { file: 4, ..PLACE },
             SectorAddress { sector: 13, ..PLACE },
         ] {
-            assert_eq!(PLACE.judge(&written(other, 5)), Found::Foreign);
+            assert_eq!(PLACE.judge(&written(other, 5)), PromisedSector::Foreign);
         }
     }
 
@@ -125,22 +125,25 @@ mod tests {
         for at in 0..SECTOR {
             let mut other = right;
             other[at] ^= 1;
-            assert_eq!(PLACE.judge(&other), Found::Garbage, "byte {at}");
+            assert_eq!(PLACE.judge(&other), PromisedSector::Garbage, "byte {at}");
         }
         // Two halves of different generations.
         let mut torn = right;
         torn[256..].copy_from_slice(&written(PLACE, 6)[256..]);
-        assert_eq!(PLACE.judge(&torn), Found::Garbage);
+        assert_eq!(PLACE.judge(&torn), PromisedSector::Garbage);
     }
 
     #[test]
     fn the_beginning_of_a_sector_is_short_and_nothing_worse() {
         let right = written(PLACE, 5);
         for length in 0..SECTOR {
-            assert_eq!(PLACE.judge(&right[..length]), Found::Missing, "{length} bytes");
+            assert_eq!(PLACE.judge(&right[..length]), PromisedSector::Missing, "{length} bytes");
         }
-        assert_eq!(PLACE.judge(&[0; 100]), Found::Zeros);
-        assert_eq!(PLACE.judge(&[1; 10]), Found::Garbage);
-        assert_eq!(PLACE.judge(&written(SectorAddress { file: 4, ..PLACE }, 5)[..200]), Found::Garbage);
+        assert_eq!(PLACE.judge(&[0; 100]), PromisedSector::Zeros);
+        assert_eq!(PLACE.judge(&[1; 10]), PromisedSector::Garbage);
+        assert_eq!(
+            PLACE.judge(&written(SectorAddress { file: 4, ..PLACE }, 5)[..200]),
+            PromisedSector::Garbage
+        );
     }
 }

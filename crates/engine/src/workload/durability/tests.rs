@@ -68,7 +68,7 @@ fn a_failure_names_the_call_and_the_file() {
     let script = Script::new(5);
     prepare(scratch.path(), script, &Gauge::default()).unwrap();
     std::fs::write(scratch.path().join("link/0"), "in the way").unwrap();
-    let course = Course { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
+    let course = StageLengths { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
     let put: Put = Arc::new(|_| Ok(()));
     let begin = Instant::now();
     let failure = work(scratch.path(), course, script, put, &Gauge::default()).unwrap_err().failure();
@@ -83,7 +83,7 @@ fn a_failure_names_the_call_and_the_file() {
 fn a_mark_that_cannot_be_written_is_a_failure() {
     let scratch = scratch();
     prepare(scratch.path(), Script::new(5), &Gauge::default()).unwrap();
-    let course = Course { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
+    let course = StageLengths { promises: 1, promising: Duration::from_secs(60), unsynced: Duration::ZERO };
     // A device that takes nothing.
     let put = marks::open(Path::new("/dev/full")).unwrap();
     let error = work(scratch.path(), course, Script::new(5), put, &Gauge::default()).unwrap_err();

@@ -113,11 +113,11 @@ fn follow(
 ) -> Result<Output, EngineError> {
     let program = invocation.program;
     let failed = |problem: String| EngineError::Program { program, problem, printed: String::new() };
-    let mut running = Running::start(invocation, directory)
+    let mut running = RunningProgram::start(invocation, directory)
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
     let (mut before, mut last) = (pulse::Pulse::new(), Instant::now());
     let mut cutter = PhaseCutter::new(invocation.parts);
-    let mut listen = |running: &mut Running| -> Result<(), EngineError> {
+    let mut listen = |running: &mut RunningProgram| -> Result<(), EngineError> {
         let said = running.listen(invocation.stream);
         let said = said.map_err(|error| failed(format!("its output cannot be read: {error}")))?;
         let edges = cutter.hear(&said);
@@ -165,7 +165,7 @@ fn ending(status: ExitStatus) -> String {
 }
 
 /// A running program. It is killed when dropped.
-struct Running {
+struct RunningProgram {
     child: Child,
     /// `true` if the processes that the program starts end with it.
     enclosed: bool,
@@ -173,8 +173,8 @@ struct Running {
     stderr: Pipe,
 }
 
-impl Running {
-    fn start(invocation: &Invocation, directory: &Path) -> std::io::Result<Running> {
+impl RunningProgram {
+    fn start(invocation: &Invocation, directory: &Path) -> std::io::Result<RunningProgram> {
         let input = rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?;
         let mut rest = invocation.input.as_bytes();
         while !rest.is_empty() {
@@ -190,7 +190,7 @@ impl Running {
         let mut child = command.spawn()?;
         let stdout = Pipe::new(child.stdout.take().map(OwnedFd::from), usize::MAX)?;
         let stderr = Pipe::new(child.stderr.take().map(OwnedFd::from), KEPT)?;
-        Ok(Running { child, enclosed, stdout, stderr })
+        Ok(RunningProgram { child, enclosed, stdout, stderr })
     }
 
     /// Waits briefly for output, and reads what is available. Returns the output on the stream of the
@@ -237,7 +237,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             self.kill();

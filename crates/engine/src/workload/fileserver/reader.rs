@@ -15,13 +15,14 @@ use crate::meter::{Halt, Meter, Object, timed, watched};
 use crate::phase::Job;
 use crate::plant::DIRECTORY;
 use crate::removal::ENTRIES;
-use crate::wrong::{Found as What, Problem};
+use crate::walk::{LevelBuffers, look_at, open_directory};
+use crate::wrong::{Problem, SectorVerdict};
 use fsdyno_core::workload::Content;
 use fsdyno_core::workload::fileserver::reader::{self, CLOSE, OPENAT, READ, READ_FIRST_BYTE, READDIR, STATX};
 use fsdyno_core::{Operation, Role};
 use fsdyno_sys::timer::Timer;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -51,7 +52,7 @@ pub(super) struct Expects {
 /// Reads the tree again and again.
 pub(super) fn job(assignment: Assignment) -> Job {
     Box::new(move |lineup| {
-        let tree = match Found::look_for(&assignment.base, &assignment.tree) {
+        let tree = match TreePlace::look_for(&assignment.base, &assignment.tree) {
             Ok(tree) => tree,
             Err(failure) => return Halt::Failed(failure),
         };
@@ -77,7 +78,7 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
     let (Some(base), Some(name)) = (tree.parent(), tree.file_name()) else {
         return Err(EngineError::system("find a tree in", tree)(Errno::INVAL));
     };
-    let found = Found::look_for(base, &name.to_string_lossy())
+    let found = TreePlace::look_for(base, &name.to_string_lossy())
         .map_err(|failure| EngineError::operation(step, failure))?;
     let mut meter = Meter::alone(Timer::calibrate(), Role::Reader, reader::STEPS, u64::MAX);
     let settings = Settings { io_size, direct, expects: None };
@@ -88,14 +89,14 @@ pub fn pass(tree: &Path, io_size: usize, direct: bool) -> Result<Vec<(Operation,
 }
 
 /// A tree and its place in the directory above.
-struct Found {
+struct TreePlace {
     parent: OwnedFd,
     name: CString,
     /// Where a `getdents64` begins with the tree's entry.
     position: u64,
 }
 
-impl Found {
+impl TreePlace {
     fn look_for(base: &Path, tree: &str) -> Result<Self, OperationFailure> {
         let fail =
             |errno| OperationFailure { operation: Some(Operation::Readdir), path: tree.to_string(), errno };
@@ -107,7 +108,7 @@ impl Found {
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(fail)?;
             if entry.file_name() == name.as_c_str() {
-                return Ok(Found { parent, name, position });
+                return Ok(TreePlace { parent, name, position });
             }
             position = entry.next_entry_cookie();
         }
@@ -126,8 +127,7 @@ struct Reader {
     first_bytes: usize,
     io_size: usize,
     data: AlignedBuffer,
-    /// Buffers for directory entries, one per level, reused for the next directory of that level.
-    entries: Vec<Box<[MaybeUninit<u8>]>>,
+    buffers: LevelBuffers,
     /// The directory that is walked, relative to the engine's directory.
     path: Vec<u8>,
     /// The seed of the top directory, and what compares.
@@ -135,7 +135,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(settings: Settings, tree: &Found) -> Self {
+    fn new(settings: Settings, tree: &TreePlace) -> Self {
         let (direct, first_bytes) =
             if settings.direct { (OFlags::DIRECT, ALIGNMENT) } else { (OFlags::empty(), 1) };
         Reader {
@@ -143,7 +143,7 @@ impl Reader {
             first_bytes,
             io_size: settings.io_size,
             data: AlignedBuffer::new(settings.io_size.max(first_bytes)),
-            entries: Vec::new(),
+            buffers: LevelBuffers::default(),
             path: tree.name.to_bytes().to_vec(),
             expected: settings.expects.map(|Expects { tree_seed, seed, content }| {
                 let longest = settings.io_size + first_bytes;
@@ -153,14 +153,14 @@ impl Reader {
     }
 
     /// One pass through the whole tree.
-    fn pass(&mut self, meter: &mut Meter, tree: &Found) -> Result<(), Halt> {
+    fn pass(&mut self, meter: &mut Meter, tree: &TreePlace) -> Result<(), Halt> {
         let top = Object { directory: b"", name: &tree.name };
         watched(meter, READDIR, top, || rustix::fs::seek(&tree.parent, SeekFrom::Start(tree.position)))?;
-        let mut buffer = self.take_buffer();
+        let mut buffer = self.buffers.take();
         let mut entries = RawDir::new(&tree.parent, &mut buffer);
         timed(meter, READDIR, top, |_| 0, || entries.next().transpose())?;
         timed(meter, STATX, top, |_| 0, || look_at(&tree.parent, &tree.name))?;
-        self.entries.push(buffer);
+        self.buffers.give_back(buffer);
 
         self.path.clear();
         self.path.extend_from_slice(tree.name.to_bytes());
@@ -172,7 +172,7 @@ impl Reader {
     /// Everything in one directory and below it. The files of a directory with a seed are compared.
     fn walk(&mut self, meter: &mut Meter, directory: &OwnedFd, seed: Option<u64>) -> Result<(), Halt> {
         meter.work_in(&self.path);
-        let mut buffer = self.take_buffer();
+        let mut buffer = self.buffers.take();
         let mut entries = RawDir::new(directory, &mut buffer);
         loop {
             let here = Object { directory: &self.path, name: c"" };
@@ -199,7 +199,7 @@ impl Reader {
                 _ => {}
             }
         }
-        self.entries.push(buffer);
+        self.buffers.give_back(buffer);
         Ok(())
     }
 
@@ -253,10 +253,6 @@ impl Reader {
         meter.item();
         Ok(())
     }
-
-    fn take_buffer(&mut self) -> Box<[MaybeUninit<u8>]> {
-        self.entries.pop().unwrap_or_else(|| vec![MaybeUninit::uninit(); ENTRIES].into_boxed_slice())
-    }
 }
 
 /// Returns the problem with a file of this size. Its sectors say, as their version, with which size it was
@@ -264,17 +260,9 @@ impl Reader {
 #[cold]
 fn of_size(problem: Problem, found: u64) -> Problem {
     match problem {
-        Problem::Sector { found: What::Version { found: written, .. }, .. } => {
+        Problem::Sector { found: SectorVerdict::Version { found: written, .. }, .. } => {
             Problem::Size { expected: written.into(), found }
         }
         other => other,
     }
-}
-
-fn look_at(directory: &OwnedFd, name: &CStr) -> Result<rustix::fs::Statx, Errno> {
-    rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
-}
-
-fn open_directory(directory: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
 }

@@ -22,7 +22,7 @@ const _: () = assert!(32 + FLIGHTS + 2 * BACK == 64);
 
 /// The state of a block at one moment, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct BlockState {
     /// The version of the last write that has begun.
     last: u32,
     flights: u32,
@@ -30,10 +30,10 @@ pub(super) struct State {
     together: u32,
 }
 
-impl State {
+impl BlockState {
     fn of(word: u64) -> Self {
         let bits = |at: u32, count: u32| (word >> at) as u32 & (u32::MAX >> (32 - count));
-        State {
+        BlockState {
             last: word as u32,
             flights: bits(32, FLIGHTS),
             behind: bits(32 + FLIGHTS, BACK),
@@ -55,17 +55,17 @@ impl State {
 
     /// The first and the last version that may be there, as another process reported them.
     pub(super) fn quiet(first: u32, last: u32) -> Self {
-        State { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
+        BlockState { last, flights: 0, behind: (last.saturating_sub(first)).min(FAR), together: 0 }
     }
 
     /// A block about which nothing is known.
     fn any() -> Self {
-        State { last: u32::MAX, flights: 0, behind: FAR, together: 0 }
+        BlockState { last: u32::MAX, flights: 0, behind: FAR, together: 0 }
     }
 
     /// A block with a write that never ended.
     pub(super) fn torn(last: u32) -> Self {
-        State { last, flights: 1, behind: FAR, together: FAR }
+        BlockState { last, flights: 1, behind: FAR, together: FAR }
     }
 }
 
@@ -120,20 +120,20 @@ impl Blocks {
     /// A write of a block begins.
     #[inline]
     pub(super) fn begin(&self, block: usize) -> Begun {
-        let next = |State { last, flights, behind, together }: State| State {
+        let next = |BlockState { last, flights, behind, together }: BlockState| BlockState {
             last: last.wrapping_add(1),
             flights: flights + 1,
             behind: (behind + 1).min(FAR),
             together: if flights == 0 { 0 } else { (together + 1).min(FAR) },
         };
-        let State { last, together, .. } = self.change(block, next);
+        let BlockState { last, together, .. } = self.change(block, next);
         Begun { version: last, first: earlier(last, together) }
     }
 
     /// It has ended; `whole`: all of its bytes were written.
     #[inline]
     pub(super) fn end(&self, block: usize, begun: Begun, whole: bool) {
-        let next = |state: State| State {
+        let next = |state: BlockState| BlockState {
             flights: state.flights - 1,
             behind: match whole {
                 true => state.behind.min(state.last.wrapping_sub(begun.first).min(FAR)),
@@ -144,11 +144,11 @@ impl Blocks {
         self.change(block, next);
     }
 
-    fn change(&self, block: usize, next: impl Fn(State) -> State) -> State {
+    fn change(&self, block: usize, next: impl Fn(BlockState) -> BlockState) -> BlockState {
         let word = &self.words[block];
         let mut known = word.load(Ordering::Acquire);
         loop {
-            let changed = next(State::of(known));
+            let changed = next(BlockState::of(known));
             match word.compare_exchange_weak(known, changed.word(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return changed,
                 Err(other) => known = other,
@@ -158,8 +158,8 @@ impl Blocks {
 
     /// Returns the state of a block now.
     #[inline]
-    pub(super) fn state(&self, block: usize) -> State {
-        State::of(self.words[block].load(Ordering::Acquire))
+    pub(super) fn state(&self, block: usize) -> BlockState {
+        BlockState::of(self.words[block].load(Ordering::Acquire))
     }
 
     /// Compares what was read of a file from a position on. `before` are the states of the blocks before it
@@ -173,7 +173,7 @@ impl Blocks {
         (identity, file): (FileIdentity, u64),
         position: u64,
         found: &[u8],
-        before: impl Iterator<Item = State>,
+        before: impl Iterator<Item = BlockState>,
     ) -> Result<(), Problem> {
         let (mut at, mut rest) = (position, found);
         for before in before {
@@ -219,21 +219,21 @@ impl Blocks {
     /// Takes over what another process reported ([`BlockSummary`]).
     pub(super) fn take_over(&self, versions: &[(u64, u32, u32)], all: bool, torn: &[u64]) {
         if !all {
-            self.words.iter().for_each(|word| word.store(State::any().word(), Ordering::Release));
+            self.words.iter().for_each(|word| word.store(BlockState::any().word(), Ordering::Release));
         }
         let mut number = 0;
-        let set = |number: u64, state: State| {
+        let set = |number: u64, state: BlockState| {
             if let Some(word) = self.words.get(number as usize) {
                 word.store(state.word(), Ordering::Release);
             }
         };
         for (distance, first, last) in versions {
             number += distance;
-            set(number, State::quiet(*first, *last));
+            set(number, BlockState::quiet(*first, *last));
         }
         for number in torn {
             let last = self.words.get(*number as usize).map_or(0, |_| self.state(*number as usize).last);
-            set(*number, State::torn(last));
+            set(*number, BlockState::torn(last));
         }
     }
 }
@@ -332,7 +332,7 @@ mod tests {
         let other = Blocks::new(512, 3, 1024);
         other.take_over(&summary.versions, summary.all, &summary.torn);
         for number in [0, 1, 2, 3, 5] {
-            assert_eq!(other.state(number), State { together: 0, ..blocks.state(number) }, "{number}");
+            assert_eq!(other.state(number), BlockState { together: 0, ..blocks.state(number) }, "{number}");
         }
         assert_eq!(other.state(4).flights, 1);
         assert_eq!((blocks.number(1, 0), blocks.number(2, 600)), (2, 5));

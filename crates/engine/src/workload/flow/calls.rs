@@ -1,6 +1,6 @@
 //! Steps that take more than one descriptor, or a name, or several system calls.
 
-use super::knowledge::{Kept, Knowledge, Place};
+use super::knowledge::{FileKnowledge, Knowledge, SetName};
 use super::worker::{Ended, Worker, nothing, object};
 use crate::meter::{Halt, Meter, timed};
 use crate::plant::DIRECTORY;
@@ -60,7 +60,7 @@ impl Worker {
         [name, target]: [u32; 2],
         step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr, &OwnedFd, &CStr) -> Result<(), Errno>,
-        note: impl FnOnce(&mut Knowledge, Place, Place),
+        note: impl FnOnce(&mut Knowledge, SetName, SetName),
     ) -> Result<(), Halt> {
         let Worker { sets, number, path, other, directories, known, .. } = self;
         sets[set].path(*number, name, path);
@@ -84,7 +84,7 @@ impl Worker {
         [set, name]: [usize; 2],
         step: StepIndex,
         call: impl FnOnce(&OwnedFd, &CStr) -> Result<(), Errno>,
-        note: impl FnOnce(&mut Knowledge, Place),
+        note: impl FnOnce(&mut Knowledge, SetName),
     ) -> Result<(), Halt> {
         let Worker { sets, number, path, directories, known, .. } = self;
         sets[set].path(*number, name as u32, path);
@@ -118,7 +118,7 @@ impl Worker {
         handle: usize,
         step: StepIndex,
         call: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
-        note: impl FnOnce(&mut Knowledge, Kept),
+        note: impl FnOnce(&mut Knowledge, FileKnowledge),
     ) -> Result<(), Halt> {
         let Worker { handles, sets, known, .. } = self;
         let (kept, (file, object)) = (handles[handle].kept, handles[handle].object(sets)?);

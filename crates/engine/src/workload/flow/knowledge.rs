@@ -4,7 +4,7 @@
 //! contains ([`Contents`]). Workers that share files also share what they know about them: the versions of
 //! blocks ([`Blocks`]), or where files end ([`Ends`]). Each step is noted after its second timestamp.
 
-use super::blocks::{Begun, Blocks, State};
+use super::blocks::{Begun, BlockState, Blocks};
 use super::contents::Contents;
 use super::ends::{Ends, Reach};
 use super::set::{File, Set};
@@ -16,40 +16,40 @@ use fsdyno_core::{OwnedFile, Reached};
 use std::sync::Arc;
 
 /// A set and one of the worker's names of it.
-pub(super) type Place = [usize; 2];
+pub(super) type SetName = [usize; 2];
 
 /// No file.
 const NONE: u32 = u32::MAX;
 
 /// The common knowledge of the workers that share the files of a set.
 #[derive(Debug)]
-pub(super) enum Shared {
+pub(super) enum SetKnowledge {
     /// Nothing: contents follow from the seed, or only their owner knows them.
     Nothing,
     Blocks(Blocks),
     Ends(Ends),
 }
 
-impl Shared {
+impl SetKnowledge {
     /// Of a set at the beginning of a flow.
     pub(super) fn of(set: &Set) -> Self {
         let first = |name| File { name, incarnation: 0 };
         match set.written {
             Some(Written::InBlocks(block)) => {
-                Shared::Blocks(Blocks::new(block.0, set.files.count, set.files.size.largest()))
+                SetKnowledge::Blocks(Blocks::new(block.0, set.files.count, set.files.size.largest()))
             }
             Some(Written::AtTheEnd) => {
                 let names = 0..set.prefilled(0) as u32;
-                Shared::Ends(Ends::new(names.map(|name| set.size(0, first(name)))))
+                SetKnowledge::Ends(Ends::new(names.map(|name| set.size(0, first(name)))))
             }
-            _ => Shared::Nothing,
+            _ => SetKnowledge::Nothing,
         }
     }
 }
 
 /// The knowledge about an open file.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kept {
+pub(super) enum FileKnowledge {
     /// Nothing is verified.
     Unknown,
     /// It is as it was made, with this size.
@@ -65,7 +65,7 @@ pub(super) enum Kept {
 /// The knowledge of one worker.
 pub(super) struct Knowledge {
     comparer: Comparer,
-    shared: Arc<[Shared]>,
+    shared: Arc<[SetKnowledge]>,
     /// Per set, which file each of the worker's names leads to; empty for a set that is not its own.
     names: Vec<Vec<u32>>,
     files: Vec<Contents>,
@@ -75,7 +75,7 @@ pub(super) struct Knowledge {
     free: Vec<u32>,
     /// The writes of blocks that are in flight, and the states of blocks before a read.
     begun: Vec<Begun>,
-    before: Vec<State>,
+    before: Vec<BlockState>,
     reach: Option<Reach>,
 }
 
@@ -84,7 +84,7 @@ impl Knowledge {
     /// `uses` says whether its steps name a set.
     pub(super) fn new(
         sets: &[Set],
-        shared: Arc<[Shared]>,
+        shared: Arc<[SetKnowledge]>,
         worker: u64,
         handles: usize,
         comparer: Comparer,
@@ -116,28 +116,34 @@ impl Knowledge {
     }
 
     /// Notes that a file was opened by its name, and returns the knowledge about it.
-    pub(super) fn opened(&mut self, [set, name]: Place, of: &Set, worker: u64, file: File) -> Kept {
+    pub(super) fn opened(
+        &mut self,
+        [set, name]: SetName,
+        of: &Set,
+        worker: u64,
+        file: File,
+    ) -> FileKnowledge {
         let identity = || of.identity(worker, file);
         match of.written {
-            None => Kept::Unknown,
-            Some(Written::Never) => Kept::Made(identity(), of.size(worker, file)),
+            None => FileKnowledge::Unknown,
+            Some(Written::Never) => FileKnowledge::Made(identity(), of.size(worker, file)),
             Some(Written::ByOwner) => {
                 let own = self.names[set][name];
                 self.links[own as usize] += 1;
-                Kept::Own(own)
+                FileKnowledge::Own(own)
             }
             Some(Written::InBlocks(_)) => {
                 let (number, size) = (of.position(worker, file.name), of.size(worker, file));
-                Kept::Blocks { set, file: number, identity: identity(), size }
+                FileKnowledge::Blocks { set, file: number, identity: identity(), size }
             }
             Some(Written::AtTheEnd) => {
-                Kept::End { set, file: of.position(worker, file.name), identity: identity() }
+                FileKnowledge::End { set, file: of.position(worker, file.name), identity: identity() }
             }
         }
     }
 
     /// A name leads to a new file.
-    pub(super) fn created(&mut self, [set, name]: Place, identity: FileIdentity) {
+    pub(super) fn created(&mut self, [set, name]: SetName, identity: FileIdentity) {
         let own = match self.free.pop() {
             Some(own) => {
                 self.files[own as usize].reuse(identity);
@@ -154,27 +160,27 @@ impl Knowledge {
     }
 
     /// An open file was closed.
-    pub(super) fn closed(&mut self, kept: Kept) {
-        if let Kept::Own(own) = kept {
+    pub(super) fn closed(&mut self, kept: FileKnowledge) {
+        if let FileKnowledge::Own(own) = kept {
             self.released(own);
         }
     }
 
     /// A name was removed.
-    pub(super) fn unlinked(&mut self, [set, name]: Place) {
+    pub(super) fn unlinked(&mut self, [set, name]: SetName) {
         let own = std::mem::replace(&mut self.names[set][name], NONE);
         self.released(own);
     }
 
     /// A name leads to where another one led.
-    pub(super) fn renamed(&mut self, [set, name]: Place, [to, target]: Place) {
+    pub(super) fn renamed(&mut self, [set, name]: SetName, [to, target]: SetName) {
         let own = std::mem::replace(&mut self.names[set][name], NONE);
         let before = std::mem::replace(&mut self.names[to][target], own);
         self.released(before);
     }
 
     /// A second name leads to the file of the first.
-    pub(super) fn linked(&mut self, [set, name]: Place, [to, target]: Place) {
+    pub(super) fn linked(&mut self, [set, name]: SetName, [to, target]: SetName) {
         let own = self.names[set][name];
         self.links[own as usize] += 1;
         self.names[to][target] = own;
@@ -189,22 +195,22 @@ impl Knowledge {
     }
 
     /// Returns the size of a file of the worker's own.
-    pub(super) fn size(&self, kept: Kept) -> Option<u64> {
+    pub(super) fn size(&self, kept: FileKnowledge) -> Option<u64> {
         match kept {
-            Kept::Own(own) => Some(self.files[own as usize].size()),
+            FileKnowledge::Own(own) => Some(self.files[own as usize].size()),
             _ => None,
         }
     }
 
     /// Returns the number of bytes of a file of the worker's own that come after a position.
-    pub(super) fn room(&self, kept: Kept, position: u64) -> u64 {
+    pub(super) fn room(&self, kept: FileKnowledge, position: u64) -> u64 {
         self.size(kept).map_or(u64::MAX, |size| size.saturating_sub(position))
     }
 
     /// The version that a step writes from a position on.
-    pub(super) fn version(&mut self, kept: Kept, position: u64) -> u32 {
+    pub(super) fn version(&mut self, kept: FileKnowledge, position: u64) -> u32 {
         match kept {
-            Kept::Own(own) => self.files[own as usize].next_version(position),
+            FileKnowledge::Own(own) => self.files[own as usize].next_version(position),
             _ => 0,
         }
     }
@@ -213,18 +219,18 @@ impl Knowledge {
     #[inline]
     pub(super) fn begin<'c>(
         &mut self,
-        kept: Kept,
+        kept: FileKnowledge,
         content: &'c mut Content,
         version: u32,
         position: u64,
         length: usize,
     ) -> &'c [u8] {
         let file = match kept {
-            Kept::Unknown => return &[],
-            Kept::Made(file, _) => file,
-            Kept::Own(own) => self.files[own as usize].file(),
-            Kept::Blocks { set, file, identity, .. } => {
-                let Shared::Blocks(blocks) = &self.shared[set] else { return &[] };
+            FileKnowledge::Unknown => return &[],
+            FileKnowledge::Made(file, _) => file,
+            FileKnowledge::Own(own) => self.files[own as usize].file(),
+            FileKnowledge::Blocks { set, file, identity, .. } => {
+                let SetKnowledge::Blocks(blocks) = &self.shared[set] else { return &[] };
                 let first = blocks.number(file, position);
                 let numbers = first..first + length / blocks.block as usize;
                 self.begun.clear();
@@ -232,8 +238,8 @@ impl Knowledge {
                 let versions = self.begun.iter().map(|begun| begun.version);
                 return content.blocks(identity, position, blocks.block as usize, versions);
             }
-            Kept::End { set, file, identity } => {
-                if let Shared::Ends(ends) = &self.shared[set] {
+            FileKnowledge::End { set, file, identity } => {
+                if let SetKnowledge::Ends(ends) = &self.shared[set] {
                     ends.begin(file, position + length as u64);
                 }
                 identity
@@ -244,19 +250,19 @@ impl Knowledge {
 
     /// It has ended; so many bytes were written.
     #[inline]
-    pub(super) fn wrote(&mut self, kept: Kept, version: u32, position: u64, written: u64) {
+    pub(super) fn wrote(&mut self, kept: FileKnowledge, version: u32, position: u64, written: u64) {
         match kept {
-            Kept::Unknown | Kept::Made(..) => {}
-            Kept::Own(own) => self.files[own as usize].wrote(position, written, version),
-            Kept::Blocks { set, file, .. } => {
-                let Shared::Blocks(blocks) = &self.shared[set] else { return };
+            FileKnowledge::Unknown | FileKnowledge::Made(..) => {}
+            FileKnowledge::Own(own) => self.files[own as usize].wrote(position, written, version),
+            FileKnowledge::Blocks { set, file, .. } => {
+                let SetKnowledge::Blocks(blocks) = &self.shared[set] else { return };
                 let (first, whole) = (blocks.number(file, position), (written / blocks.block) as usize);
                 for (number, begun) in self.begun.drain(..).enumerate() {
                     blocks.end(first + number, begun, number < whole);
                 }
             }
-            Kept::End { set, file, .. } => {
-                if let Shared::Ends(ends) = &self.shared[set] {
+            FileKnowledge::End { set, file, .. } => {
+                if let SetKnowledge::Ends(ends) = &self.shared[set] {
                     ends.end(file, position + written);
                 }
             }
@@ -264,36 +270,36 @@ impl Knowledge {
     }
 
     /// A file is about to be emptied by one of many.
-    pub(super) fn empties(&mut self, kept: Kept) {
-        if let Kept::End { set, file, .. } = kept
-            && let Shared::Ends(ends) = &self.shared[set]
+    pub(super) fn empties(&mut self, kept: FileKnowledge) {
+        if let FileKnowledge::End { set, file, .. } = kept
+            && let SetKnowledge::Ends(ends) = &self.shared[set]
         {
             ends.empty(file);
         }
     }
 
     /// The size of a file was set.
-    pub(super) fn resized(&mut self, kept: Kept, size: u64) {
-        if let Kept::Own(own) = kept {
+    pub(super) fn resized(&mut self, kept: FileKnowledge, size: u64) {
+        if let FileKnowledge::Own(own) = kept {
             self.files[own as usize].resize(size);
         }
     }
 
     /// A file has at least this size.
-    pub(super) fn extended(&mut self, kept: Kept, size: u64) {
-        if let Kept::Own(own) = kept {
+    pub(super) fn extended(&mut self, kept: FileKnowledge, size: u64) {
+        if let FileKnowledge::Own(own) = kept {
             self.files[own as usize].extend(size);
         }
     }
 
     /// A part of a file was copied to the same position of another one.
-    pub(super) fn copied(&mut self, [from, to]: [Kept; 2], position: u64, length: u64) {
-        let Kept::Own(to) = to else { return };
+    pub(super) fn copied(&mut self, [from, to]: [FileKnowledge; 2], position: u64, length: u64) {
+        let FileKnowledge::Own(to) = to else { return };
         match from {
-            Kept::Made(file, size) => {
+            FileKnowledge::Made(file, size) => {
                 self.files[to as usize].copied(position, length, &Contents::made(file, size));
             }
-            Kept::Own(from) => {
+            FileKnowledge::Own(from) => {
                 if let Ok([source, target]) = self.files.get_disjoint_mut([from as usize, to as usize]) {
                     target.copied(position, length, source);
                 }
@@ -304,11 +310,11 @@ impl Knowledge {
 
     /// A read of a length begins.
     #[inline]
-    pub(super) fn look(&mut self, kept: Kept, position: u64, length: usize) {
+    pub(super) fn look(&mut self, kept: FileKnowledge, position: u64, length: usize) {
         match kept {
-            Kept::Unknown | Kept::Made(..) | Kept::Own(_) => {}
-            Kept::Blocks { set, file, size, .. } => {
-                let Shared::Blocks(blocks) = &self.shared[set] else { return };
+            FileKnowledge::Unknown | FileKnowledge::Made(..) | FileKnowledge::Own(_) => {}
+            FileKnowledge::Blocks { set, file, size, .. } => {
+                let SetKnowledge::Blocks(blocks) = &self.shared[set] else { return };
                 let end = (position + length as u64).min(size);
                 self.before.clear();
                 if position < end {
@@ -316,8 +322,8 @@ impl Knowledge {
                     self.before.extend(numbers.map(|block| blocks.state(block)));
                 }
             }
-            Kept::End { set, file, .. } => {
-                if let Shared::Ends(ends) = &self.shared[set] {
+            FileKnowledge::End { set, file, .. } => {
+                if let SetKnowledge::Ends(ends) = &self.shared[set] {
                     self.reach = Some(ends.reach(file));
                 }
             }
@@ -331,7 +337,7 @@ impl Knowledge {
     #[inline]
     pub(super) fn check(
         &mut self,
-        kept: Kept,
+        kept: FileKnowledge,
         position: u64,
         length: usize,
         found: &[u8],
@@ -344,24 +350,24 @@ impl Knowledge {
             }
         };
         match kept {
-            Kept::Unknown => Ok(()),
-            Kept::Made(file, size) => {
+            FileKnowledge::Unknown => Ok(()),
+            FileKnowledge::Made(file, size) => {
                 whole(size)?;
                 self.comparer.check(file, 0, position, found)
             }
-            Kept::Own(own) => {
+            FileKnowledge::Own(own) => {
                 let contents = &self.files[own as usize];
                 whole(contents.size())?;
                 contents.check(&mut self.comparer, position, found)
             }
-            Kept::Blocks { set, file, identity, size } => {
+            FileKnowledge::Blocks { set, file, identity, size } => {
                 whole(size)?;
-                let Shared::Blocks(blocks) = &self.shared[set] else { return Ok(()) };
+                let SetKnowledge::Blocks(blocks) = &self.shared[set] else { return Ok(()) };
                 let before = self.before.iter().copied();
                 blocks.check(&mut self.comparer, (identity, file), position, found, before)
             }
-            Kept::End { set, file, identity } => {
-                let Shared::Ends(ends) = &self.shared[set] else { return Ok(()) };
+            FileKnowledge::End { set, file, identity } => {
+                let SetKnowledge::Ends(ends) = &self.shared[set] else { return Ok(()) };
                 let now = ends.reach(file);
                 let before = self.reach.take().unwrap_or(now);
                 now.check(before, &mut self.comparer, identity, (position, length), found)

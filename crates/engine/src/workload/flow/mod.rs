@@ -37,7 +37,7 @@ use fsdyno_core::result::{PhaseResult, TreeSummary};
 use fsdyno_core::workload::parameter::Refusal;
 use fsdyno_core::workload::{Flow, FlowRole, Load};
 use fsdyno_core::{Operation, Reached, Role, TrialStep, WarningKind};
-use knowledge::{Knowledge, Shared};
+use knowledge::{Knowledge, SetKnowledge};
 use program::Program;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -188,7 +188,7 @@ struct Common {
     short: Arc<AtomicU64>,
     content: fsdyno_core::workload::Content,
     /// The common knowledge of workers about the contents of each set.
-    shared: Arc<[Shared]>,
+    shared: Arc<[SetKnowledge]>,
     /// Where each notes what it has left.
     ledger: Ledger,
 }
@@ -199,7 +199,7 @@ impl Common {
         let sets: Result<Arc<[Set]>, Refusal> = parameters.files.0.iter().enumerate().map(set).collect();
         let sets = sets?;
         Ok(Common {
-            shared: sets.iter().map(Shared::of).collect(),
+            shared: sets.iter().map(SetKnowledge::of).collect(),
             ledger: Ledger::default(),
             sets,
             signals: parameters.signals().iter().map(|_| Signal::default()).collect(),
@@ -213,15 +213,15 @@ impl Common {
     /// Returns the state in which the workers have left the files.
     fn reached(&self) -> Vec<Reached> {
         let sets = self.sets.len() as u64;
-        let of_set = |(set, shared): (&Set, &Shared)| {
+        let of_set = |(set, shared): (&Set, &SetKnowledge)| {
             let set = set.files.name.clone();
             match shared {
-                Shared::Nothing => None,
-                Shared::Blocks(blocks) => {
+                SetKnowledge::Nothing => None,
+                SetKnowledge::Blocks(blocks) => {
                     let BlockSummary { versions, all, torn } = blocks.summary(MOST_BLOCKS / sets);
                     Some(Reached::Blocks { set, versions, all, torn })
                 }
-                Shared::Ends(ends) => Some(Reached::Ends { set, files: ends.summary() }),
+                SetKnowledge::Ends(ends) => Some(Reached::Ends { set, files: ends.summary() }),
             }
         };
         let together = self.sets.iter().zip(self.shared.iter()).filter_map(of_set);

@@ -7,7 +7,7 @@
 use super::Common;
 use super::blocks::Blocks;
 use super::contents::Contents;
-use super::knowledge::{Sample, Shared, made};
+use super::knowledge::{Sample, SetKnowledge, made};
 use super::set::{File, Path, Set};
 use crate::compare::Comparer;
 use crate::content::FileIdentity;
@@ -62,7 +62,7 @@ impl Reader<'_> {
     fn set(
         &mut self,
         set: &Set,
-        shared: &Shared,
+        shared: &SetKnowledge,
         directory: &OwnedFd,
         reached: &[Reached],
     ) -> Result<(), Halt> {
@@ -147,14 +147,14 @@ impl Reader<'_> {
         &mut self,
         set: &Set,
         worker: u64,
-        shared: &Shared,
+        shared: &SetKnowledge,
         directory: &OwnedFd,
         reached: &[Reached],
     ) -> Result<(), Halt> {
         let name = &set.files.name;
         let reported = |one: &&Reached| matches!(one, Reached::Blocks { set, .. } | Reached::Ends { set, .. } if set == name);
         let reported = reached.iter().find(reported);
-        if let (Shared::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) =
+        if let (SetKnowledge::Blocks(blocks), Some(Reached::Blocks { versions, all, torn, .. })) =
             (shared, reported)
             && worker == 0
         {
@@ -172,12 +172,12 @@ impl Reader<'_> {
             let place = (set, worker, number, &mut self.path);
             let rereader = &mut self.rereader;
             let bytes = match (shared, end) {
-                (Shared::Blocks(blocks), _) => {
+                (SetKnowledge::Blocks(blocks), _) => {
                     let check =
                         |at, found: &[u8]| check_blocks(blocks, comparer, (identity, position), at, found);
                     read(rereader, place, directory, Some(size), check)?
                 }
-                (Shared::Ends(_), Some((_, size, emptied))) => {
+                (SetKnowledge::Ends(_), Some((_, size, emptied))) => {
                     let expected = (!emptied).then_some(size);
                     let check = |at, found: &[u8]| match emptied {
                         true => comparer.check_or_zeros(identity, at, found),

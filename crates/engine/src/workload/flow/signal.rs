@@ -11,13 +11,13 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// A counter.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
-    state: Mutex<State>,
+    state: Mutex<SignalState>,
     posted: Condvar,
     taken: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     value: u64,
     /// The least that a sleeping worker waits for: nobody is woken for less.
     wanted: Option<u64>,
@@ -85,12 +85,12 @@ impl Signal {
         meter.rest_until(now_ns)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SignalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Waits for a change. How the wait ends makes no difference: the caller looks again.
-fn wait<'a>(changed: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+fn wait<'a>(changed: &Condvar, state: MutexGuard<'a, SignalState>) -> MutexGuard<'a, SignalState> {
     changed.wait_timeout(state, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0
 }

@@ -3,7 +3,7 @@
 //! Between the two timestamps of a step there is its system call. Which file, which position and which bytes
 //! is decided before the first, and what has changed is noted after the second.
 
-use super::knowledge::{Kept, Knowledge, Sample};
+use super::knowledge::{FileKnowledge, Knowledge, Sample};
 use super::pool::Pool;
 use super::program::{Code, Program, Task};
 use super::set::{File, Path, Set};
@@ -53,7 +53,7 @@ pub(super) struct Handle {
     pub(super) next: u64,
     /// Where the descriptor is.
     pub(super) position: u64,
-    pub(super) kept: Kept,
+    pub(super) kept: FileKnowledge,
     /// Nothing has moved the position of the descriptor since it was opened.
     pub(super) is_at_start: bool,
 }
@@ -116,7 +116,7 @@ impl Worker {
             size: 0,
             next: 0,
             position: 0,
-            kept: Kept::Unknown,
+            kept: FileKnowledge::Unknown,
             is_at_start: true,
         };
         let entries = if program.lists { ENTRIES } else { 0 };
@@ -397,7 +397,7 @@ impl Worker {
             rustix::fs::openat(directory, object.name, flags, FILE_MODE)
         })?;
         let size = if self.program.is_sized { files.size(number, of) } else { 0 };
-        opened.kept = known.map_or(Kept::Unknown, |known| known.opened(place, files, number, of));
+        opened.kept = known.map_or(FileKnowledge::Unknown, |known| known.opened(place, files, number, of));
         opened.file = Some(file);
         (opened.set, opened.of, opened.flags, opened.size) = (set, of, flags, size);
         (opened.next, opened.position, opened.is_at_start) = (0, 0, true);

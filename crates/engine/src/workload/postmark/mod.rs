@@ -164,13 +164,13 @@ fn operations(sum: &Sum, parameters: &Postmark) -> u64 {
 }
 
 /// The only worker, which goes from part to part. It is taken while it works.
-type Shared = Arc<Mutex<Option<Worker>>>;
+type OnlyWorker = Arc<Mutex<Option<Worker>>>;
 
-fn at(shared: &Shared) -> std::sync::MutexGuard<'_, Option<Worker>> {
+fn at(shared: &OnlyWorker) -> std::sync::MutexGuard<'_, Option<Worker>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn job(part: PostmarkPhase, shared: Shared) -> Job {
+fn job(part: PostmarkPhase, shared: OnlyWorker) -> Job {
     Box::new(move |lineup| {
         let Some(mut worker) = at(&shared).take() else { return Halt::Over };
         let directory = match rustix::fs::open(&worker.base, DIRECTORY, Mode::empty()) {

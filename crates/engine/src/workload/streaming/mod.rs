@@ -36,7 +36,7 @@ use fsdyno_sys::timer::Timer;
 use rustix::fs::{Advice, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use stream::{Course, Ready, Stream};
+use stream::{FileCourse, ReadyStream, Stream};
 use versions::Versions;
 
 /// The words that seeds and identities of files derive from.
@@ -137,27 +137,28 @@ impl Plan<'_> {
     fn phase(&self, index: usize, ledger: &Ledger, reached: &[Reached]) -> PhaseLoad {
         let stage = self.parameters.stages[index];
         let Streaming { streams, readers, writers, fsync, verify, .. } = *self.parameters;
-        let random = |stream: u32| Course::Random { seed: self.random_seed(stage, stream), count: None };
-        let each = |writes, course: &dyn Fn(u32) -> Course| -> Vec<Stream> {
+        let random = |stream: u32| FileCourse::Random { seed: self.random_seed(stage, stream), count: None };
+        let each = |writes, course: &dyn Fn(u32) -> FileCourse| -> Vec<Stream> {
             (0..streams)
                 .map(|stream| self.stream(&file_name(stream), stream, writes, course(stream)))
                 .collect()
         };
         let streams: Vec<Stream> = match stage {
             Stage::Write => {
-                let files = each(true, &|_| Course::Once);
+                let files = each(true, &|_| FileCourse::Once);
                 let version = self.written_by(index);
                 files.into_iter().map(|stream| Stream { fsync, version, ..stream }).collect()
             }
-            Stage::Read => each(false, &|_| Course::Once),
+            Stage::Read => each(false, &|_| FileCourse::Once),
             Stage::RandomWrite => each(true, &random),
             Stage::RandomRead => each(false, &random),
             Stage::Mixed => {
-                let new = (0..writers)
-                    .map(|writer| self.stream(&mixed_name(writer), streams + writer, true, Course::Around));
+                let new = (0..writers).map(|writer| {
+                    self.stream(&mixed_name(writer), streams + writer, true, FileCourse::Around)
+                });
                 let old = (0..readers).map(|reader| {
                     let stream = reader % streams;
-                    self.stream(&file_name(stream), stream, false, Course::Around)
+                    self.stream(&file_name(stream), stream, false, FileCourse::Around)
                 });
                 new.chain(old).collect()
             }
@@ -195,9 +196,9 @@ impl Plan<'_> {
     }
 
     /// The stream of this number on a file.
-    fn stream(&self, name: &str, number: u32, writes: bool, course: Course) -> Stream {
+    fn stream(&self, name: &str, number: u32, writes: bool, course: FileCourse) -> Stream {
         let Streaming { bs, random_bs, direct, io, iodepth, batch, content, .. } = *self.parameters;
-        let block = if matches!(course, Course::Random { .. }) { random_bs } else { bs };
+        let block = if matches!(course, FileCourse::Random { .. }) { random_bs } else { bs };
         Stream {
             name: name.to_string(),
             number,
@@ -222,8 +223,9 @@ impl Plan<'_> {
     fn make_files(&self, session: &mut Session<'_, '_>) -> Result<(), EngineError> {
         let (begin, base) = (Instant::now(), self.base.clone());
         let (count, file_bytes) = (self.parameters.streams, self.parameters.file_bytes());
-        let streams: Vec<Stream> =
-            (0..count).map(|number| self.stream(&file_name(number), number, true, Course::Once)).collect();
+        let streams: Vec<Stream> = (0..count)
+            .map(|number| self.stream(&file_name(number), number, true, FileCourse::Once))
+            .collect();
         let work = move |gauge: &background::Gauge| -> Result<(), EngineError> {
             streams.iter().try_for_each(|stream| {
                 stream
@@ -334,8 +336,8 @@ impl Pass {
             number: 0,
             writes,
             course: match random {
-                Some((seed, count)) => Course::Random { seed, count: Some(count) },
-                None => Course::Once,
+                Some((seed, count)) => FileCourse::Random { seed, count: Some(count) },
+                None => FileCourse::Once,
             },
             file_bytes,
             block,
@@ -359,7 +361,7 @@ impl Pass {
 /// A [`Pass`] that can start at once, on the thread that opened it.
 #[derive(Debug)]
 pub struct ReadyPass {
-    ready: Ready,
+    ready: ReadyStream,
     meter: Meter,
 }
 

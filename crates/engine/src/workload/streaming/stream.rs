@@ -28,7 +28,7 @@ const SYNC: StepIndex = write::SYNC;
 
 /// The way in which a worker goes through its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum FileCourse {
     /// Sequentially, once.
     Once,
     /// Sequentially, again and again.
@@ -49,7 +49,7 @@ pub(crate) struct Stream {
     /// Which of the workload's files it is.
     pub(crate) number: u32,
     pub(crate) writes: bool,
-    pub(crate) course: Course,
+    pub(crate) course: FileCourse,
     /// Bytes of the file, and of each request.
     pub(crate) file_bytes: u64,
     pub(crate) block: usize,
@@ -79,7 +79,7 @@ impl Stream {
 
     /// The operations that the worker performs.
     pub(crate) fn steps(&self) -> &'static [Operation] {
-        let random = matches!(self.course, Course::Random { .. });
+        let random = matches!(self.course, FileCourse::Random { .. });
         let steps = match (self.depth.is_some(), self.writes, random) {
             (true, false, _) => uring_read::STEPS,
             (true, true, _) => uring_write::STEPS,
@@ -94,9 +94,9 @@ impl Stream {
     /// Returns the number of operations of the course; `None` if it has no end.
     pub(crate) fn operations(&self) -> Option<u64> {
         match self.course {
-            Course::Once => Some(self.file_bytes.div_ceil(self.block as u64) + u64::from(self.fsync)),
-            Course::Around => None,
-            Course::Random { count, .. } => count,
+            FileCourse::Once => Some(self.file_bytes.div_ceil(self.block as u64) + u64::from(self.fsync)),
+            FileCourse::Around => None,
+            FileCourse::Random { count, .. } => count,
         }
     }
 
@@ -114,7 +114,7 @@ impl Stream {
     }
 
     /// Opens the file and prepares everything.
-    pub(crate) fn open(self, base: &Path) -> Result<Ready, OperationFailure> {
+    pub(crate) fn open(self, base: &Path) -> Result<ReadyStream, OperationFailure> {
         let file = self.open_file(base)?;
         let ring = self.depth.map(|depth| {
             let mut ring = Ring::new(depth, self.block)?;
@@ -123,7 +123,7 @@ impl Stream {
         });
         let ring = ring.transpose().map_err(self.failure(self.steps()[0]))?;
         let source = Pieces::new(&self);
-        Ok(Ready { stream: self, file, ring, source })
+        Ok(ReadyStream { stream: self, file, ring, source })
     }
 
     /// Creates the file without timing, unless cancelled. Reports the bytes as they are written.
@@ -150,14 +150,14 @@ impl Stream {
 
 /// A stream that can start at once.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyStream {
     stream: Stream,
     file: OwnedFd,
     ring: Option<Ring>,
     source: Pieces,
 }
 
-impl Ready {
+impl ReadyStream {
     /// Goes through the file, to the end of its course or of the phase.
     pub(crate) fn run(mut self, meter: &mut Meter) -> Halt {
         meter.work_in(self.stream.name.as_bytes());
@@ -168,7 +168,7 @@ impl Ready {
             Some(ring) if self.stream.writes => {
                 queue::run(meter, ring, batch, MOVE, object, &mut Writing(&mut self.source))
             }
-            Some(ring) => queue::run(meter, ring, batch, MOVE, object, &mut Reading(&mut self.source)),
+            Some(ring) => queue::run(meter, ring, batch, MOVE, object, &mut ReadingRing(&mut self.source)),
             None => one_by_one(meter, &self.file, object, &self.stream, &mut self.source),
         };
         let synced = result.and_then(|()| match self.stream.fsync && self.stream.writes {
@@ -190,7 +190,7 @@ fn one_by_one(
     stream: &Stream,
     source: &mut Pieces,
 ) -> Result<(), Halt> {
-    let random = matches!(stream.course, Course::Random { .. });
+    let random = matches!(stream.course, FileCourse::Random { .. });
     let count = |moved: &usize| *moved as u64;
     // Where the next `read` or `write` would begin.
     let mut at = 0;
@@ -236,7 +236,7 @@ fn one_by_one(
 /// The positions and the content of a stream's pieces.
 #[derive(Debug)]
 struct Pieces {
-    course: Course,
+    course: FileCourse,
     reads: bool,
     file_bytes: u64,
     block: u64,
@@ -261,8 +261,8 @@ struct Pieces {
 impl Pieces {
     fn new(stream: &Stream) -> Self {
         let (seed, count) = match stream.course {
-            Course::Random { seed, count } => (seed, count),
-            Course::Once | Course::Around => (0, None),
+            FileCourse::Random { seed, count } => (seed, count),
+            FileCourse::Once | FileCourse::Around => (0, None),
         };
         let (reads, depth) = (!stream.writes, stream.depth.unwrap_or(0) as usize);
         Pieces {
@@ -289,7 +289,7 @@ impl Pieces {
     /// The next piece; the last one of a file may be shorter.
     #[inline(always)]
     fn next(&mut self, meter: &Meter) -> Option<Piece> {
-        if let Course::Random { .. } = self.course {
+        if let FileCourse::Random { .. } = self.course {
             self.left = self.left.checked_sub(1)?;
             if !self.reads {
                 // As much as the file has: from then on most blocks are written over.
@@ -305,7 +305,7 @@ impl Pieces {
             return Some(Piece { position, length: self.block as usize });
         }
         if self.next >= self.file_bytes {
-            if self.course == Course::Once {
+            if self.course == FileCourse::Once {
                 return None;
             }
             // A repeated read may come from memory, and what is written over may never reach the device: the
@@ -346,9 +346,9 @@ impl Pieces {
 }
 
 /// For a ring that reads.
-struct Reading<'a>(&'a mut Pieces);
+struct ReadingRing<'a>(&'a mut Pieces);
 
-impl Supply for Reading<'_> {
+impl Supply for ReadingRing<'_> {
     const WRITES: bool = false;
 
     #[inline(always)]

@@ -205,7 +205,7 @@ impl Drawn {
 mod tests {
     use super::*;
     use crate::content::Content;
-    use crate::wrong::Found;
+    use crate::wrong::SectorVerdict;
     use fsdyno_core::workload;
 
     const BLOCK: usize = 1024;
@@ -263,7 +263,7 @@ mod tests {
             let disk = disk(written, Some(lost));
             match check(&versions(&[]), &disk) {
                 Ok(()) => {}
-                Err(Problem::Sector { found: Found::Version { expected, found }, .. }) => {
+                Err(Problem::Sector { found: SectorVerdict::Version { expected, found }, .. }) => {
                     assert_eq!(expected, over(lost));
                     assert!(found < expected);
                     lost_for_good += 1;

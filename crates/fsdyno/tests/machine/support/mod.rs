@@ -105,6 +105,9 @@ impl Test {
     /// Returns whether the test uses nothing of the machine that others use, except that it may mount FUSE
     /// filesystems.
     fn is_apart(&self) -> bool {
+        if self.needs(Requirement::OnlyLooks) {
+            return true;
+        }
         let elsewhere = self.emulates() || self.needs(Requirement::Fuse);
         let shares = self.needs(Requirement::Loop) || self.needs(Requirement::IoUring);
         !shares && (elsewhere || !self.needs(Requirement::Root))

@@ -27,15 +27,15 @@ const TAGS: &[(&str, &str)] = &[
 
 /// An entry that names a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     table: &'static str,
     purpose: String,
-    device: Named,
+    device: DeviceName,
 }
 
 /// The name of a device in an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Named {
+enum DeviceName {
     Path(PathBuf),
     Tag(&'static str, String),
 }
@@ -57,7 +57,7 @@ pub(super) struct Partition {
 }
 
 /// The entries of `/etc/fstab` and `/etc/crypttab` below a root.
-pub(super) fn entries(root: &Path, unknown: &mut Vec<String>) -> Vec<Entry> {
+pub(super) fn entries(root: &Path, unknown: &mut Vec<String>) -> Vec<TableEntry> {
     let mut read = |table: &str| match fs::read(root.join(table.trim_start_matches('/'))) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
@@ -75,7 +75,7 @@ fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     lines.map(|line| line.split_whitespace().collect())
 }
 
-fn parse_fstab(text: &str) -> Vec<Entry> {
+fn parse_fstab(text: &str) -> Vec<TableEntry> {
     let mut found = Vec::new();
     for fields in lines(text) {
         let purpose = match fields.get(1..3) {
@@ -88,17 +88,17 @@ fn parse_fstab(text: &str) -> Vec<Entry> {
             DEVICE_OPTIONS.contains(&key).then_some(value)
         });
         for name in fields.first().copied().into_iter().chain(further) {
-            let entry = |device| Entry { table: "/etc/fstab", purpose: purpose.clone(), device };
+            let entry = |device| TableEntry { table: "/etc/fstab", purpose: purpose.clone(), device };
             found.extend(named(name).map(entry));
         }
     }
     found
 }
 
-fn parse_crypttab(text: &str) -> Vec<Entry> {
+fn parse_crypttab(text: &str) -> Vec<TableEntry> {
     let entries = lines(text).filter_map(|fields| {
         let [name, device, ..] = fields[..] else { return None };
-        Some(Entry {
+        Some(TableEntry {
             table: "/etc/crypttab",
             purpose: format!("the mapping '{name}'"),
             device: named(device)?,
@@ -108,13 +108,13 @@ fn parse_crypttab(text: &str) -> Vec<Entry> {
 }
 
 /// `None` for something that is not a device of this machine: `tmpfs`, `server:/export`.
-fn named(text: &str) -> Option<Named> {
+fn named(text: &str) -> Option<DeviceName> {
     let tag = TAGS.iter().find_map(|(tag, _)| Some((*tag, text.strip_prefix(tag)?.strip_prefix('=')?)));
     match tag {
         Some((tag, value)) => {
-            Some(Named::Tag(tag, plain(value.trim_matches('"')).to_string_lossy().into_owned()))
+            Some(DeviceName::Tag(tag, plain(value.trim_matches('"')).to_string_lossy().into_owned()))
         }
-        None => text.starts_with('/').then(|| Named::Path(plain(text).into())),
+        None => text.starts_with('/').then(|| DeviceName::Path(plain(text).into())),
     }
 }
 
@@ -125,17 +125,17 @@ fn plain(text: &str) -> OsString {
 /// The uses that these entries make of a device, or of the file behind a loop device. `links` is where udev
 /// keeps its links, `leads_here` determines whether a path leads to the device or the file.
 pub(super) fn uses(
-    entries: &[Entry],
+    entries: &[TableEntry],
     known: Known<'_>,
     links: &Path,
     leads_here: &dyn Fn(&Path) -> bool,
     unknown: &mut Vec<String>,
 ) -> Vec<Use> {
     let mut found: Vec<Use> = Vec::new();
-    for Entry { table, purpose, device } in entries {
+    for TableEntry { table, purpose, device } in entries {
         let here = match device {
-            Named::Path(path) => leads_here(path),
-            Named::Tag(tag, value) => {
+            DeviceName::Path(path) => leads_here(path),
+            DeviceName::Tag(tag, value) => {
                 let kind = TAGS.iter().find(|(name, _)| name == tag).map_or("", |(_, kind)| kind);
                 let directory = links.join(kind);
                 if tag.starts_with("PART") && !known.tells(tag) && !directory.exists() {
@@ -231,7 +231,8 @@ server:/export /mnt nfs defaults 0 0
         "# name device key options\nsafe UUID=\"4711\" none luks\nscratch /dev/sdd /dev/urandom swap\n";
 
     fn used(known: Known<'_>, links: &Path, here: &[&str]) -> (Vec<String>, Vec<String>) {
-        let entries: Vec<Entry> = parse_fstab(FSTAB).into_iter().chain(parse_crypttab(CRYPTTAB)).collect();
+        let entries: Vec<TableEntry> =
+            parse_fstab(FSTAB).into_iter().chain(parse_crypttab(CRYPTTAB)).collect();
         let mut unknown = Vec::new();
         let leads_here = |path: &Path| here.iter().any(|one| Path::new(one) == path);
         let uses = uses(&entries, known, links, &leads_here, &mut unknown);

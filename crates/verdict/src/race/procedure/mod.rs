@@ -35,5 +35,5 @@ pub use check::Doubts;
 pub use design::Cells;
 pub use draws::Draws;
 pub use posterior::{Logarithm, Posterior};
-pub use rounds::{Budget, Dropped, NextStep, Picked, Race, RaceProgress, RacedTrial, Running, Why};
+pub use rounds::{Budget, Dropped, NextStep, Picked, Race, RaceProgress, RacedTrial, RunningRace, Why};
 pub use schedule::{BudgetError, FINALISTS, Round, Schedule};

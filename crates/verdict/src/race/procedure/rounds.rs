@@ -152,7 +152,7 @@ pub struct Picked {
 
 /// A race with the rounds that are complete so far, which later trials do not change.
 #[derive(Debug, Clone)]
-pub struct Running<'a> {
+pub struct RunningRace<'a> {
     race: &'a Race,
     /// As planned, and from the current one on as the budget allows.
     rounds: Vec<Round>,
@@ -167,7 +167,7 @@ pub struct Running<'a> {
 }
 
 /// The state of the current round.
-enum Look {
+enum RoundState {
     /// This block is not complete.
     Lacks(u32),
     /// The budget does not suffice for this block.
@@ -175,29 +175,29 @@ enum Look {
     Complete,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningRace<'a> {
     /// Before the first trial.
-    pub fn new(race: &'a Race) -> Running<'a> {
+    pub fn new(race: &'a Race) -> RunningRace<'a> {
         let left = (0..race.cells.count()).collect();
         let rounds = race.schedule.rounds.clone();
-        Running { race, rounds, round: 0, first: 0, dropped: Vec::new(), left, cut: false, over: false }
+        RunningRace { race, rounds, round: 0, first: 0, dropped: Vec::new(), left, cut: false, over: false }
     }
 
     /// Where the race is after these trials, which include the earlier ones; in any order.
     pub fn after(&mut self, outcomes: &[RacedTrial]) -> RaceProgress {
         while !self.over {
             let end = match self.look(outcomes) {
-                Look::Lacks(number) => {
+                RoundState::Lacks(number) => {
                     let mut cells = self.left.clone();
                     cells.sort_unstable();
                     let at_once = self.at_once(number, outcomes);
                     return self.progress(NextStep::Block { number, cells, fresh: self.is_last(), at_once });
                 }
-                Look::TooDear(number) => {
+                RoundState::TooDear(number) => {
                     self.cut_before(number);
                     number
                 }
-                Look::Complete => self.first + self.rounds[self.round].blocks,
+                RoundState::Complete => self.first + self.rounds[self.round].blocks,
             };
             let so_far: Vec<&RacedTrial> = outcomes.iter().filter(|one| one.block < end).collect();
             self.end_round(&so_far, end);
@@ -210,7 +210,7 @@ impl<'a> Running<'a> {
 
     /// Returns the state of the current round. Whether a block is affordable depends on the blocks before it
     /// alone, so that an interrupted race comes to the same end.
-    fn look(&self, outcomes: &[RacedTrial]) -> Look {
+    fn look(&self, outcomes: &[RacedTrial]) -> RoundState {
         let blocks = self.first..self.first + self.rounds[self.round].blocks;
         for number in blocks {
             let done = |cell: &usize| outcomes.iter().any(|one| (one.block, one.cell) == (number, *cell));
@@ -219,11 +219,11 @@ impl<'a> Running<'a> {
                 continue;
             }
             return match self.affords(1, number, outcomes) {
-                true => Look::Lacks(number),
-                false => Look::TooDear(number),
+                true => RoundState::Lacks(number),
+                false => RoundState::TooDear(number),
             };
         }
-        Look::Complete
+        RoundState::Complete
     }
 
     /// Before a round's costs are known, its blocks are expected to cost what their configurations have cost
@@ -315,7 +315,7 @@ impl Budget {
 impl Race {
     /// Where the race is after these trials, in any order.
     pub fn progress(&self, outcomes: &[RacedTrial]) -> RaceProgress {
-        Running::new(self).after(outcomes)
+        RunningRace::new(self).after(outcomes)
     }
 
     /// Returns the expected cost of another block of these configurations: the mean of their trials so far.

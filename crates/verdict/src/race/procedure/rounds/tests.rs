@@ -45,7 +45,7 @@ fn a_race_is_a_function_of_its_trials_in_any_order() {
     let race = race();
     let mut outcomes: Vec<RacedTrial> = [block(0), block(1)].concat();
     outcomes.push(outcome(2, 0));
-    let mut running = Running::new(&race);
+    let mut running = RunningRace::new(&race);
     for so_far in 0..outcomes.len() {
         running.after(&outcomes[..so_far]);
     }
