@@ -6,7 +6,7 @@ use fsdyno_core::measure::Measure;
 use fsdyno_core::outcome::{Failure, Outcome};
 use fsdyno_core::{TrialRecord, Warning, WarningKind};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All warnings of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -95,11 +95,16 @@ pub(crate) fn failed_beside(trials: &[&TrialRecord], whole: &[TrialRecord]) -> u
     whole.iter().filter(|trial| has_failed(trial)).filter(of_case).count()
 }
 
-/// Returns the number of kinds of warning that some of `all` trials carry together, besides those that are no
-/// more than notes.
-pub(crate) fn warning_kinds(trials: &[&TrialRecord], all: &[&TrialRecord]) -> usize {
-    let is_note = |kind: WarningKind| kind.is_harmless() && carriers(all, kind) == all.len();
-    WarningKind::ALL.iter().filter(|kind| !is_note(**kind) && carriers(trials, **kind) > 0).count()
+/// Returns the kinds of warning that are no more than notes, because all of these trials carry them.
+pub(crate) fn notes(trials: &[&TrialRecord]) -> BTreeSet<WarningKind> {
+    let kinds = WarningKind::ALL.iter().copied();
+    kinds.filter(|kind| kind.is_harmless() && carriers(trials, *kind) == trials.len()).collect()
+}
+
+/// Returns the number of kinds of warning that these trials carry together, besides notes.
+pub(crate) fn warning_kinds(trials: &[&TrialRecord], notes: &BTreeSet<WarningKind>) -> usize {
+    let kinds = trials.iter().flat_map(|trial| &trial.warnings).map(|warning| warning.kind);
+    kinds.filter(|kind| !notes.contains(kind)).collect::<BTreeSet<_>>().len()
 }
 
 /// The risks of some trials, as their warnings of durability describe them: what weakens it, and what may.

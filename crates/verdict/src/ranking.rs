@@ -8,10 +8,10 @@ use crate::faults::Faults;
 use crate::load::{Load, loads};
 use crate::outcomes::{self, is_measured};
 use fsdyno_core::measure::{Direction, Measure, Value};
-use fsdyno_core::{TrialRecord, Workload};
+use fsdyno_core::{TrialRecord, WarningKind, Workload};
 use fsdyno_stats::{Better, Estimate, MeanKind, best_first, estimate, median};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All configurations that were measured under one load.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,8 +172,9 @@ fn ranked(
     for trial in trials {
         by_case.entry(trial.case).or_default().push(trial);
     }
+    let notes = outcomes::notes(trials);
     let rows: Vec<RankedCase> =
-        by_case.values().map(|own| ranked_case(&measures, seed, (own, trials), safety)).collect();
+        by_case.values().map(|own| ranked_case(&measures, seed, own, &notes, safety)).collect();
     let values: Vec<Option<f64>> =
         rows.iter().map(|row| row.figures[0].map(|figure| figure.estimate.value)).collect();
     let better = match measures[0].direction() {
@@ -193,7 +194,8 @@ fn ranked(
 fn ranked_case(
     measures: &[Measure],
     seed: u64,
-    (trials, all): (&[&TrialRecord], &[&TrialRecord]),
+    trials: &[&TrialRecord],
+    notes: &BTreeSet<WarningKind>,
     safety: &Safety,
 ) -> RankedCase {
     let DurabilityJudgement { risks, basis } = safety.judge(trials);
@@ -201,7 +203,7 @@ fn ranked_case(
         case: trials[0].case,
         name: trials[0].configuration.name.clone(),
         trials: trials.len(),
-        warning_kinds: outcomes::warning_kinds(trials, all),
+        warning_kinds: outcomes::warning_kinds(trials, notes),
         risks,
         basis,
         losses: Losses::of(trials),

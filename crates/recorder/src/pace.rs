@@ -1,0 +1,243 @@
+//! Requests that end when those of a modelled disk would.
+//!
+//! What a request asks for is done at once, and its answer is held back. A thread of its own gives the
+//! answers when they are due, by `CLOCK_MONOTONIC`; how late it was is counted.
+
+use crate::Result;
+use crate::error::RecorderError;
+use fsdyno_core::Nanos;
+use fsdyno_core::durability::PaceKept;
+use fsdyno_disk::{DiskCompletion, DiskModel, DiskOperation, DiskRequest, RequestId, Simulation};
+use fsdyno_sys::timer::monotonic_ns;
+use hdrhistogram::Histogram;
+use std::collections::HashMap;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+type Answer = Box<dyn FnOnce() + Send>;
+
+/// The answers of a disk.
+#[derive(Clone)]
+pub(crate) struct Pace {
+    shared: Arc<SharedPace>,
+}
+
+struct SharedPace {
+    state: Mutex<PaceState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct PaceState {
+    /// The disk of the model; `None` if answers are not held back.
+    modelled: Option<Modelled>,
+    ended: bool,
+}
+
+/// A modelled disk that is switched on.
+struct Modelled {
+    simulation: Simulation,
+    since_ns: u64,
+    /// Up to when everything has happened.
+    reached_ns: f64,
+    next: RequestId,
+    held: HashMap<RequestId, Held>,
+    late: Histogram<u64>,
+    service_ns: f64,
+}
+
+struct Held {
+    arrived_ns: f64,
+    answer: Answer,
+}
+
+impl Pace {
+    /// Answers that are not held back yet.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn new() -> io::Result<Pace> {
+        let shared =
+            Arc::new(SharedPace { state: Mutex::new(PaceState::default()), changed: Condvar::new() });
+        let its = Arc::clone(&shared);
+        std::thread::Builder::new().name("model".to_string()).spawn(move || its.answer_in_time())?;
+        Ok(Pace { shared })
+    }
+
+    /// Switches on a disk of a model and of this size, or off. Returns how well the one before has kept its
+    /// times. Answers that are held back are given at once.
+    pub fn set(&self, model: Option<&DiskModel>, size: u64) -> Result<Option<PaceKept>> {
+        let new = match model {
+            None => None,
+            Some(model) => Some(Modelled {
+                simulation: Simulation::new(model, size),
+                since_ns: monotonic_ns(),
+                reached_ns: 0.0,
+                next: 0,
+                held: HashMap::new(),
+                late: Histogram::new(3).map_err(|_| RecorderError::Refused("lateness cannot be counted"))?,
+                service_ns: 0.0,
+            }),
+        };
+        let old = std::mem::replace(&mut self.shared.lock().modelled, new);
+        self.shared.changed.notify_all();
+        Ok(old.map(Modelled::give_up))
+    }
+
+    /// Gives an answer when the disk would: the request is carried out, and arrived at this moment of
+    /// `CLOCK_MONOTONIC`.
+    pub fn answer(&self, kind: DiskOperation, offset: u64, length: u64, arrived_ns: u64, answer: Answer) {
+        let mut state = self.shared.lock();
+        let Some(modelled) = &mut state.modelled else {
+            drop(state);
+            return answer();
+        };
+        let id = modelled.next;
+        modelled.next += 1;
+        // The disk may have gone on since then.
+        let arrived_ns = modelled.reached_ns.max(arrived_ns.saturating_sub(modelled.since_ns) as f64);
+        let due = modelled.take_due(arrived_ns);
+        modelled.held.insert(id, Held { arrived_ns, answer });
+        modelled.simulation.arrive(DiskRequest { id, kind, offset, length }, arrived_ns);
+        drop(state);
+        self.shared.changed.notify_all();
+        due.into_iter().for_each(|answer| answer());
+    }
+
+    /// Ends the thread. Answers are no longer held back.
+    pub fn end(&self) {
+        let mut state = self.shared.lock();
+        state.ended = true;
+        let modelled = state.modelled.take();
+        drop(state);
+        self.shared.changed.notify_all();
+        modelled.map(Modelled::give_up);
+    }
+}
+
+impl Modelled {
+    fn now_ns(&self) -> f64 {
+        monotonic_ns().saturating_sub(self.since_ns) as f64
+    }
+
+    /// Takes the answers that are due by then.
+    fn take_due(&mut self, until_ns: f64) -> Vec<Answer> {
+        self.reached_ns = until_ns;
+        let ended = self.simulation.advance(until_ns);
+        let now_ns = self.now_ns();
+        let mut due = Vec::new();
+        for DiskCompletion { id, at_ns } in ended {
+            let Some(Held { arrived_ns, answer }) = self.held.remove(&id) else { continue };
+            self.service_ns += at_ns - arrived_ns;
+            // The histogram grows as needed.
+            let _ = self.late.record((now_ns - at_ns).max(0.0) as u64);
+            due.push(answer);
+        }
+        due
+    }
+
+    /// Gives all answers; says how well the times were kept until now.
+    fn give_up(self) -> PaceKept {
+        let Modelled { held, late, service_ns, .. } = self;
+        held.into_values().for_each(|held| (held.answer)());
+        let requests = late.len();
+        PaceKept {
+            requests,
+            service_mean_ns: Nanos((service_ns / requests.max(1) as f64) as u64),
+            late_p99_ns: Nanos(late.value_at_quantile(0.99)),
+            late_max_ns: Nanos(late.max()),
+        }
+    }
+}
+
+impl SharedPace {
+    fn lock(&self) -> MutexGuard<'_, PaceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer_in_time(&self) {
+        // Else the kernel may wake it 50 us late to save energy (PR_SET_TIMERSLACK in prctl(2)).
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut state = self.lock();
+        while !state.ended {
+            let Some(modelled) = &mut state.modelled else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let due = modelled.take_due(modelled.now_ns());
+            if !due.is_empty() {
+                // Requests that arrive meanwhile do not wait for the kernel to take these answers.
+                drop(state);
+                due.into_iter().for_each(|answer| answer());
+                state = self.lock();
+                continue;
+            }
+            let wait_ns = modelled.simulation.next_ns().map(|next_ns| next_ns - modelled.now_ns());
+            state = match wait_ns {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(wait_ns) => {
+                    let wait = Duration::from_nanos(wait_ns.max(0.0) as u64);
+                    self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Instant;
+
+    /// Takes 600 us for a read and 800 us for a write, at most 3,000 of them per second.
+    fn volume() -> DiskModel {
+        DiskModel::parse("ebs-gp3", DiskModel::own_text("ebs-gp3").expect("a model")).expect("a model")
+    }
+
+    /// Asks for something; what comes is the time until it was answered.
+    fn asked(pace: &Pace, kind: DiskOperation) -> Receiver<Duration> {
+        let (answered, answer) = channel();
+        let begun = Instant::now();
+        let tell = move || answered.send(begun.elapsed()).unwrap_or_default();
+        pace.answer(kind, 0, 4096, monotonic_ns(), Box::new(tell));
+        answer
+    }
+
+    #[test]
+    fn answers_are_given_when_they_are_due_and_not_before() {
+        let pace = Pace::new().unwrap();
+        let at_once = asked(&pace, DiskOperation::Read).try_recv();
+        assert!(at_once.is_ok(), "no model holds it back");
+        assert_eq!(pace.set(Some(&volume()), 1 << 30).unwrap(), None);
+        let begun = Instant::now();
+        let pending: Vec<_> = (0..200).map(|_| asked(&pace, DiskOperation::Write)).collect();
+        let took: Vec<Duration> = pending.into_iter().map(|answer| answer.recv().unwrap()).collect();
+        assert!(took.iter().all(|took| *took >= Duration::from_micros(800)), "{took:?}");
+        // 30 may begin at once, and the others as often as the limit allows.
+        assert!(begun.elapsed() >= Duration::from_micros((200 - 31) * 1_000_000 / 3000));
+        let kept = pace.set(None, 0).unwrap().unwrap();
+        assert_eq!(kept.requests, 200);
+        assert!(kept.service_mean_ns >= Nanos(800_000) && kept.late_max_ns >= kept.late_p99_ns, "{kept:?}");
+        pace.end();
+    }
+
+    #[test]
+    fn a_disk_that_is_switched_off_or_ends_holds_nobody() {
+        for end in [|pace: &Pace| drop(pace.set(None, 0)), |pace: &Pace| pace.end()] {
+            let pace = Pace::new().unwrap();
+            let slow = DiskModel::own_text("ebs-gp3").expect("a model").replace("600us", "10s");
+            let slow = DiskModel::parse("slow", &slow).expect("a model");
+            pace.set(Some(&slow), 1 << 30).unwrap();
+            let pending: Vec<_> = (0..10).map(|_| asked(&pace, DiskOperation::Read)).collect();
+            end(&pace);
+            for answer in pending {
+                assert!(answer.recv().unwrap() < Duration::from_secs(10));
+            }
+            assert!(asked(&pace, DiskOperation::Read).recv().is_ok());
+            pace.end();
+        }
+    }
+}

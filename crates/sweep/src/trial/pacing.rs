@@ -1,0 +1,90 @@
+//! A disk that has the times of a model while a load runs. Everything before and after runs at the speed of
+//! the machine: what a tree looks like does not depend on how fast it was made.
+
+use super::report::host_failure;
+use super::watch::AtPhases;
+use fsdyno_core::device::DiskModelText;
+use fsdyno_core::durability::{PaceKept, RecorderReply, RecorderRequest};
+use fsdyno_core::result::PhaseResult;
+use fsdyno_core::{Failure, TrialRecord, Warning, WarningKind};
+use fsdyno_host::recorder::Recorder;
+use std::time::Duration;
+
+/// The time that the disk may take for a reply.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// By which share of the time that its requests take a modelled disk may be late.
+const LATE_SHARE: f64 = 0.02;
+
+/// The times of a disk during a trial.
+pub(crate) struct Pacing<'a> {
+    recorder: &'a mut dyn Recorder,
+    model: &'a DiskModelText,
+    is_on: bool,
+    /// Their quality; the worst if the load has several parts.
+    kept: Option<PaceKept>,
+}
+
+impl<'a> Pacing<'a> {
+    /// A disk that still has the times of the machine.
+    pub fn new(recorder: &'a mut dyn Recorder, model: &'a DiskModelText) -> Self {
+        Pacing { recorder, model, is_on: false, kept: None }
+    }
+
+    fn switch(&mut self, on: bool) -> Result<(), Box<Failure>> {
+        let model = on.then(|| self.model.clone());
+        let reply = self.recorder.ask(&RecorderRequest::Pace { model }, PATIENCE);
+        self.is_on = on;
+        match reply.map_err(|error| Box::new(host_failure(&error)))? {
+            RecorderReply::Pace { kept } => {
+                self.kept = worse(self.kept, kept);
+                Ok(())
+            }
+            _ => {
+                Err(Failure::new("engine", "the modelled disk gave another reply than was asked for").into())
+            }
+        }
+    }
+
+    /// Notes how well the times were kept.
+    pub fn keep(mut self, record: &mut TrialRecord) {
+        if self.is_on {
+            // The trial has failed, and says why.
+            let _ = self.switch(false);
+        }
+        record.pace = self.kept;
+        let Some(kept) = self.kept else { return };
+        let late = kept.late_p99_ns.0 as f64 / kept.service_mean_ns.0.max(1) as f64;
+        if late > LATE_SHARE {
+            let text = format!(
+                "this machine is too busy, or too slow, for '{}': of {} requests, which take {} in the mean, \
+                 1 % ended more than {} late, and one {}",
+                self.model.name, kept.requests, kept.service_mean_ns, kept.late_p99_ns, kept.late_max_ns
+            );
+            record.warnings.push(Warning::new(WarningKind::ModelLate, text));
+        }
+    }
+}
+
+/// Whichever of two was later, with the requests of both.
+fn worse(one: Option<PaceKept>, other: Option<PaceKept>) -> Option<PaceKept> {
+    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
+    let share = |kept: &PaceKept| kept.late_p99_ns.0 as f64 / kept.service_mean_ns.0.max(1) as f64;
+    let worse = if share(&a) > share(&b) { a } else { b };
+    let late_max_ns = a.late_max_ns.max(b.late_max_ns);
+    Some(PaceKept { requests: a.requests + b.requests, late_max_ns, ..worse })
+}
+
+impl AtPhases for Pacing<'_> {
+    /// The first phase switches the disk on; between phases it stays so.
+    fn begin(&mut self, _phase: &str, _settled: bool) -> Result<(), Box<Failure>> {
+        if self.is_on { Ok(()) } else { self.switch(true) }
+    }
+
+    fn end(&mut self, _gently: bool, phase: Option<&mut PhaseResult>) {
+        // The engine has ended, or is about to be: whoever waits for the disk must not wait any longer.
+        if phase.is_none() && self.is_on {
+            // A recorder that is gone shows in the next step.
+            let _ = self.switch(false);
+        }
+    }
+}
