@@ -6,7 +6,7 @@
 
 mod disk;
 
-pub use disk::{Block, Conditioning, Image, Preallocation};
+pub use disk::{Block, Conditioning, DiskModelText, Image, Preallocation};
 
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -206,6 +206,14 @@ impl DeviceSpec {
         self.disks().iter().any(|disk| disk.conditioning().fills() > 0)
     }
 
+    /// The model whose times the device has; nothing for anything but an image.
+    pub fn model(&self) -> Option<&DiskModelText> {
+        match self {
+            DeviceSpec::Image(image) => image.model.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The path that the plan names; for a stack, the path of its first disk.
     pub fn path(&self) -> &Path {
         match self {
@@ -344,13 +352,16 @@ impl DeviceSpec {
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeviceSpec::Image(Image { path, size, sector, preallocate, .. }) => {
+            DeviceSpec::Image(Image { path, size, sector, preallocate, model, .. }) => {
                 write!(f, "image {} ({size}", path.display())?;
                 if *preallocate == Preallocation::Write {
                     write!(f, ", written")?;
                 }
                 if *sector != Image::SECTORS[0] {
                     write!(f, ", sectors of {sector}")?;
+                }
+                if let Some(model) = model {
+                    write!(f, ", modelled: {}", model.name)?;
                 }
                 write!(f, ")")
             }

@@ -160,6 +160,9 @@ warnings! {
         "the device is backed by the host's memory: an image in memory, or one that the host caches",
         "put the image on a disk, and remove `direct_io = false`; a loop device of your own needs `losetup \
          --direct-io=on`";
+    ModelLate = "model-late":
+        "requests to a modelled disk ended later than those of the disk would have",
+        "stop what else runs on the machine, or choose a slower disk: figures are those of a slower one still";
     ForeignLoad = "foreign-load":
         "other processes used processor time",
         "stop what else runs on the machine, and repeat the sweep";

@@ -43,6 +43,9 @@ pub enum RecorderError {
     /// A request that the plan lets fail.
     #[error("injected fault")]
     Fault,
+    /// A model of a disk that could not be read.
+    #[error("the model of the disk is not valid")]
+    Model(#[source] fsdyno_disk::ModelError),
     /// A request that is not possible now.
     #[error("{0}")]
     Refused(&'static str),

@@ -4,9 +4,12 @@
 //! their own, so that the thread that takes them from the kernel notices at once when a flush arrives: what
 //! had been completed by then is what it covers.
 
+use crate::pace::Pace;
 use crate::recorded::{MARKS, Recorded, Stage, errno_of};
 use crate::{Result, WRITE_MAX};
 use fsdyno_core::durability::MARKS_FILE;
+use fsdyno_disk::DiskOperation;
+use fsdyno_sys::timer::monotonic_ns;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
@@ -32,6 +35,7 @@ pub(crate) struct Files {
     /// Entries of the log that are complete.
     completed: Arc<AtomicU64>,
     work: SyncSender<Work>,
+    pace: Pace,
 }
 
 pub(crate) fn lock(recorded: &Mutex<Recorded>) -> MutexGuard<'_, Recorded> {
@@ -43,7 +47,7 @@ impl Files {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn new(recorded: &Arc<Mutex<Recorded>>) -> io::Result<Files> {
+    pub fn new(recorded: &Arc<Mutex<Recorded>>, pace: &Pace) -> io::Result<Files> {
         let (work, waiting) = sync_channel::<Work>(WAITING);
         let completed = Arc::new(AtomicU64::new(0));
         let its_disk = Arc::clone(recorded);
@@ -52,7 +56,12 @@ impl Files {
                 work(&mut lock(&its_disk));
             }
         })?;
-        Ok(Files { recorded: Arc::clone(recorded), completed, work })
+        Ok(Files { recorded: Arc::clone(recorded), completed, work, pace: pace.clone() })
+    }
+
+    /// Notes when a request has arrived.
+    fn in_time(&self, kind: DiskOperation) -> InTime {
+        InTime { pace: self.pace.clone(), kind, arrived_ns: monotonic_ns() }
     }
 
     /// Carries out a request: in its turn while the disk is recorded, and otherwise at once if nobody else is
@@ -66,6 +75,20 @@ impl Files {
         }
         // The thread ends only with this sender.
         let _ = self.work.send(Box::new(work));
+    }
+}
+
+/// A request that has arrived, and is to end when a modelled disk would have ended it.
+struct InTime {
+    pace: Pace,
+    kind: DiskOperation,
+    arrived_ns: u64,
+}
+
+impl InTime {
+    /// Gives the answer of a request to this range of the whole disk.
+    fn answer(self, at: u64, length: u64, answer: Box<dyn FnOnce() + Send>) {
+        self.pace.answer(self.kind, at, length, self.arrived_ns, answer);
     }
 }
 
@@ -162,13 +185,18 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         let is_marks = number.0 == MARKS;
+        let in_time = self.in_time(DiskOperation::Read);
         self.carry_out(move |recorded| {
             let read = match is_marks {
                 true => recorded.read_marks(offset, size.into()),
                 false => recorded.read(recorded.part(number.0), offset, size.into()),
             };
             match read {
-                Ok(bytes) => reply.data(&bytes),
+                Ok(bytes) if is_marks => reply.data(&bytes),
+                Ok(bytes) => {
+                    let at = recorded.whole_offset(number.0, offset);
+                    in_time.answer(at, bytes.len() as u64, Box::new(move || reply.data(&bytes)));
+                }
                 Err(error) => reply.error(errno_of(error)),
             }
         });
@@ -187,6 +215,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let data = data.to_vec();
+        let in_time = self.in_time(DiskOperation::Write);
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
             let written = match number.0 {
@@ -196,8 +225,13 @@ impl Filesystem for Files {
                 _ => Ok(()),
             };
             count(recorded, &completed);
+            let length = data.len() as u64;
             match written {
-                Ok(()) => reply.written(data.len() as u32),
+                Ok(()) if number.0 == MARKS => reply.written(length as u32),
+                Ok(()) => {
+                    let at = recorded.whole_offset(number.0, offset);
+                    in_time.answer(at, length, Box::new(move || reply.written(length as u32)));
+                }
                 Err(error) => reply.error(errno_of(error)),
             }
         });
@@ -221,11 +255,13 @@ impl Filesystem for Files {
         if !zeroes || mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
+        let in_time = self.in_time(DiskOperation::Discard);
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
             let done = recorded.zero(recorded.part(number.0), offset, length);
             count(recorded, &completed);
-            answer(reply, done);
+            let at = recorded.whole_offset(number.0, offset);
+            in_time.answer(at, length, Box::new(move || answer(reply, done)));
         });
     }
 
@@ -238,11 +274,12 @@ impl Filesystem for Files {
             return reply.ok();
         }
         let covers = self.completed.load(Ordering::Acquire);
+        let in_time = self.in_time(DiskOperation::Flush);
         let completed = Arc::clone(&self.completed);
         self.carry_out(move |recorded| {
             let done = recorded.flush(recorded.part(number.0), covers);
             count(recorded, &completed);
-            answer(reply, done);
+            in_time.answer(0, 0, Box::new(move || answer(reply, done)));
         });
     }
 

@@ -23,6 +23,7 @@ mod faults;
 mod files;
 mod fuse;
 mod log;
+mod pace;
 mod recorded;
 mod serve;
 mod state;

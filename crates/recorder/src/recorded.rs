@@ -212,6 +212,11 @@ impl Recorded {
         }
     }
 
+    /// Where this byte of a file is on the whole disk.
+    pub fn whole_offset(&self, number: u64, at: u64) -> u64 {
+        u64::from(self.part(number)) * self.part_size() + at
+    }
+
     /// Where a range of a part is on the whole disk.
     fn place(&self, part: u32, at: u64, length: u64) -> Result<u64> {
         match at.checked_add(length).is_some_and(|end| end <= self.part_size()) {

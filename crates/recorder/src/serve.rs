@@ -5,9 +5,12 @@ use crate::cuts::cuts;
 use crate::disk::summary;
 use crate::error::RecorderError;
 use crate::fuse::{Files, lock};
+use crate::pace::Pace;
 use crate::recorded::{Recorded, Stage};
+use fsdyno_core::device::DiskModelText;
 use fsdyno_core::durability::{RECORDER_SOURCE, RecorderReply, RecorderRequest};
 use fsdyno_core::outcome::chain;
+use fsdyno_disk::DiskModel;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -56,6 +59,7 @@ fn converse(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
 /// A disk that is shown.
 struct Served {
     recorded: Arc<Mutex<Recorded>>,
+    pace: Pace,
     /// Unmounts when it is dropped.
     _session: BackgroundSession,
 }
@@ -80,10 +84,18 @@ fn begin(
         MountOption::NoExec,
         MountOption::DefaultPermissions,
     ];
-    let files = Files::new(&recorded).map_err(&failed)?;
+    let pace = Pace::new().map_err(&failed)?;
+    let files = Files::new(&recorded, &pace).map_err(&failed)?;
     let session = Session::new(files, mountpoint, &config).and_then(Session::spawn).map_err(failed)?;
-    *served = Some(Served { recorded, _session: session });
+    *served = Some(Served { recorded, pace, _session: session });
     Ok(RecorderReply::Done)
+}
+
+impl Drop for Served {
+    /// Whoever waits for an answer would keep the disk from being unmounted.
+    fn drop(&mut self) {
+        self.pace.end();
+    }
 }
 
 impl Served {
@@ -115,6 +127,11 @@ impl Served {
             RecorderRequest::Fail { fault } => {
                 let (failed, trouble) = recorded.faults.set(*fault);
                 Ok(RecorderReply::Faults { failed, trouble })
+            }
+            RecorderRequest::Pace { model } => {
+                let model = model.as_ref().map(|DiskModelText { name, text }| DiskModel::parse(name, text));
+                let model = model.transpose().map_err(RecorderError::Model)?;
+                Ok(RecorderReply::Pace { kept: self.pace.set(model.as_ref(), recorded.size.0)? })
             }
             RecorderRequest::Check => {
                 recorded.state()?;

@@ -53,6 +53,18 @@ pub struct Image {
     /// The allocation of its blocks before a trial begins.
     #[serde(default)]
     pub preallocate: Preallocation,
+    /// The disk whose times it has while a load runs; those of the machine if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<DiskModelText>,
+}
+
+/// The file of a disk's model, which the crate for modelled disks reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskModelText {
+    /// Its name: that of a model of fsdyno's, or of the file.
+    pub name: String,
+    /// The contents of the file.
+    pub text: String,
 }
 
 /// The allocation of an image's blocks, in the filesystem that holds it, before a trial begins.
@@ -132,6 +144,7 @@ impl Image {
             direct_io: true,
             sector: usual_sector(),
             preallocate: Preallocation::default(),
+            model: None,
         }
     }
 

@@ -13,8 +13,8 @@ pub use crate::workload::durability::CacheModel;
 pub use crate::workload::fault::{Act, Fault, RequestKind};
 pub use mark::{MARK_BYTES, Mark, MarkError, Moment};
 pub use recorder::{
-    CompleteLog, Cut, FaultRequest, LogSummary, MARKS_FILE, RECORDER_SOURCE, RecorderReply, RecorderRequest,
-    StateRequest,
+    CompleteLog, Cut, FaultRequest, LogSummary, MARKS_FILE, PaceKept, RECORDER_SOURCE, RecorderReply,
+    RecorderRequest, StateRequest,
 };
 
 use crate::workload::parameter::words;

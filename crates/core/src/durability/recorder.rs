@@ -2,6 +2,7 @@
 //! its stdout. It ends, and its files disappear from the mountpoint, when its stdin is closed.
 
 use super::{CacheModel, Promise, RequestKind};
+use crate::device::DiskModelText;
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -63,6 +64,12 @@ pub enum RecorderRequest {
     Fail {
         /// Which.
         fault: Option<FaultRequest>,
+    },
+    /// Lets requests to the disk end from now on when a disk of this model would have ended them, which has
+    /// just been switched on; `None`: as soon as they are carried out.
+    Pace {
+        /// The model.
+        model: Option<DiskModelText>,
     },
     /// Summarises the complete log.
     Summary,
@@ -126,6 +133,19 @@ pub struct LogSummary {
     pub promises: Vec<(Promise, u64)>,
 }
 
+/// The punctuality of a modelled disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaceKept {
+    /// The number of requests that ended.
+    pub requests: u64,
+    /// The mean of the time that they take by the model, from arrival to end.
+    pub service_mean_ns: Nanos,
+    /// By how much they ended later than by the model: the 99th percentile.
+    pub late_p99_ns: Nanos,
+    /// The longest of that.
+    pub late_max_ns: Nanos,
+}
+
 /// A reply of a recorder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
@@ -148,6 +168,11 @@ pub enum RecorderReply {
         failed: u64,
         /// Why a request failed that was not to fail: the recorder's own files could not be used.
         trouble: Option<String>,
+    },
+    /// Requests ended as those of a model until now.
+    Pace {
+        /// Their punctuality; `None` if they did not.
+        kept: Option<PaceKept>,
     },
     /// It could not be done.
     Failed {

@@ -38,6 +38,7 @@ pub use slowest::{SLOWEST, SLOWEST_OF_ROLE, STALL};
 
 use crate::configuration::Configuration;
 use crate::device::DeviceSpec;
+use crate::durability::PaceKept;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
 use crate::reached::ReadAgain;
@@ -122,6 +123,9 @@ pub struct TrialRecord {
     /// The consequences of requests that failed, one entry for each fault; only of the workload `io-errors`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_errors: Vec<FaultResult>,
+    /// The punctuality of a modelled disk while the load ran; absent for any other disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceKept>,
     /// The values that an imported table has for the trial, in base units, by the name of their measure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, f64>,
@@ -304,6 +308,7 @@ impl TrialRecord {
             phases: Vec::new(),
             durability: None,
             io_errors: Vec::new(),
+            pace: None,
             columns: BTreeMap::new(),
             others: BTreeMap::new(),
         }
