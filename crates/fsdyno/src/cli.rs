@@ -16,7 +16,7 @@ pub use durability::{Durability, StateName};
 pub use hidden::{Application, ApplicationStep, Verify};
 pub use launching::{Agent, Elsewhere, Launching, Sharing};
 pub use paths::{InputPath, OutputPath};
-pub use plans::{Plans, Profile, Quick};
+pub use plans::{Disks, Plans, Profile, Quick};
 pub use race::{Race, Racing};
 pub use results::{Compare, Detail, DocumentFormat, Format, Layout, Show, Then, Watch};
 pub use stored::{Better, Delete, Import, ImportFormat, Note, Pack, Rename, Results, TableKind, Unpack};
@@ -164,6 +164,13 @@ Examples:
   fsdyno plans which-filesystem --save       writes which-filesystem.toml
   sudo fsdyno sweep which-filesystem         runs it as it is")]
     Plans(Plans),
+    /// List the models of disks that come with fsdyno, explain one, or save it to edit it.
+    #[command(after_help = "\
+Examples:
+  fsdyno disks
+  fsdyno disks sata-7200-2009                what it consists of, and who says so
+  sudo fsdyno sweep which-filesystem --set device.model=sata-7200-2009")]
+    Disks(Disks),
     /// List the stored sweeps.
     #[command(after_help = "\
 Examples:

@@ -144,6 +144,7 @@ fn lines(command: &str, path: &str) -> Vec<String> {
         ("fsdyno quick", "--save") => "quick /var/tmp --save=PATH",
         ("fsdyno quick", _) => "quick PATH",
         ("fsdyno plans", "--save") => "plans demo --save=PATH",
+        ("fsdyno disks", "--save") => "disks ebs-gp3 --save=PATH",
         ("fsdyno report", "--output") => "report --output=PATH",
         ("fsdyno export", "--directory") => "export --directory=PATH",
         ("fsdyno profile", "--output") => "profile decoy --output=PATH",
@@ -216,6 +217,7 @@ fn links_of_ones_own_are_followed_wherever_they_are() {
         "profile decoy -o own/model.toml",
         "pack 1 own/packed.fsdyno",
         "plans demo --save=own/demo.toml",
+        "disks ebs-gp3 --save=own/ebs-gp3.toml",
         "import table mine.csv --unit MB/s --store own/deep/results.db",
         "delete 1 --yes --store own/deep/results.db",
     ] {

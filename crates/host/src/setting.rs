@@ -9,13 +9,15 @@ use std::path::{Component, Path, PathBuf};
 
 /// The attribute of `queue` in sysfs that a key of a device sets, and not an axis.
 const DISCARD: &str = "discard_max_bytes";
+/// The attribute that a modelled disk sets: whether it has platters.
+pub const ROTATIONAL: &str = "rotational";
 /// The largest setting in bytes that can be restored.
 pub const BYTES_MAX: usize = sysctl::VALUE_BYTES_MAX;
 
 /// Returns the attributes of `queue` in sysfs that an axis or a key of a device sets
 /// (Documentation/ABI/stable/sysfs-block).
 pub fn queue_attributes() -> impl Iterator<Item = &'static str> {
-    QUEUE.iter().map(|attribute| attribute.file).chain([DISCARD])
+    QUEUE.iter().map(|attribute| attribute.file).chain([DISCARD, ROTATIONAL])
 }
 
 /// The attributes of a disk's queue, by its name in `/sys/block`, that stay as they are when it is used and

@@ -230,7 +230,8 @@ fn dry_case(
 /// Why steps on this host are not those of root, if some case needs it here. Guests are the user's own
 /// processes, but who records a disk mounts it.
 pub(crate) fn lack(plan: &Plan, host: &mut dyn Host) -> Option<MissingPrivilege> {
-    let on_host = |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(case).is_some();
+    let on_host =
+        |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(plan, case).is_some();
     let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
     plan.cases().iter().any(needs_root).then(|| MissingPrivilege::of(host)).flatten()
 }
@@ -259,7 +260,7 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64, queues: &DiskQueues) -> Vec<String> {
-    let Some(load) = recorded::load(case) else {
+    let Some(load) = recorded::load(plan, case) else {
         return shared(case)
             .into_iter()
             .chain(commands_on(plan, case, &plan.devices, seed, queues))
@@ -267,7 +268,7 @@ fn commands(plan: &Plan, case: &Case, seed: u64, queues: &DiskQueues) -> Vec<Str
     };
     let (before, after) = recorded::before_and_after(plan, load);
     let within = commands_on(plan, case, &recorded::planned_devices(plan, load), seed, queues);
-    std::iter::once(before).chain(within).chain([after]).collect()
+    std::iter::once(before).chain(within).chain(after).collect()
 }
 
 /// Returns a note on the steps that are not done in each trial.
@@ -368,9 +369,10 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case, cache_v
     let load = case.workload.load();
     let in_guest = case.configuration.guest_kernel().is_some();
     let of_machine = |need: &&Need| !in_guest || matches!(need, Need::Device | Need::Recorder);
-    let needs = load.needs().iter().filter(of_machine);
+    let shown = recorded::load(plan, case);
+    let needs = load.needs().iter().chain(shown.map(|_| &Need::Recorder)).filter(of_machine);
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
-    unmet.extend(recorded::load(case).and_then(|load| recorded::unmet(plan, case, load)));
+    unmet.extend(shown.and_then(|load| recorded::unmet(plan, case, load)));
     let cache = case.configuration.cache();
     // If all have the same, it does not distinguish this case from another one.
     if cache_varies && cache != CacheState::Cold && !load.cold().contains(&true) {
@@ -433,7 +435,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
         .saturating_mul(fillings)
         .saturating_add(load.moves_within(case.configuration.memory()).0.saturating_mul(sizes.machines));
     // A durability trial has a disk of its own, and so has a guest.
-    let conditioned = match recorded::load(case).is_some() || case.configuration.guest_kernel().is_some() {
+    let conditioned = match case.workload.is_recorded() || case.configuration.guest_kernel().is_some() {
         true => 0,
         false => sizes.conditioned.0,
     };
@@ -452,7 +454,7 @@ pub(crate) fn trial_time(case: &Case, sizes: Sizes) -> Nanos {
     let making = taking(made, if sizes.served { ASSUMED_SERVED_RATE } else { rate });
     let moving = making.saturating_add(taking(moved, rate));
     // Each disk of a stack makes a look about as long again: it is examined, and the stack put together.
-    let looks = if recorded::load(case).is_some() { 1 + sizes.assembled } else { 1 };
+    let looks = if case.workload.is_recorded() { 1 + sizes.assembled } else { 1 };
     let follows = load.follows().0.saturating_mul(slowness).saturating_mul(looks);
     Nanos(
         (lifecycle + boot.0)

@@ -6,7 +6,7 @@
 
 use crate::plan::{Case, Plan};
 use fsdyno_core::axis::JOURNAL;
-use fsdyno_core::device::{Image, Md, Preallocation};
+use fsdyno_core::device::{DiskModelText, Image, Md, Preallocation};
 use fsdyno_core::workload::{Durability, IoErrors, Workload};
 use fsdyno_core::{Bytes, DeviceSpec, Devices};
 use fsdyno_path::trusted::{self, Untrusted};
@@ -33,6 +33,8 @@ pub(crate) enum Recorded<'a> {
     Cuts(&'a Durability),
     /// Requests fail.
     Errors(&'a IoErrors),
+    /// An ordinary load runs, with the times of another disk.
+    Paced(&'a Image),
 }
 
 impl Recorded<'_> {
@@ -41,15 +43,17 @@ impl Recorded<'_> {
         match self {
             Recorded::Cuts(parameters) => parameters.size,
             Recorded::Errors(parameters) => parameters.size,
+            Recorded::Paced(image) => image.size,
         }
     }
 }
 
 /// The load of a case, if it runs on such a disk.
-pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
-    match &case.workload {
-        Workload::Durability(parameters) => Some(Recorded::Cuts(parameters)),
-        Workload::IoErrors(parameters) => Some(Recorded::Errors(parameters)),
+pub(crate) fn load<'a>(plan: &'a Plan, case: &'a Case) -> Option<Recorded<'a>> {
+    match (&case.workload, &plan.devices.data) {
+        (Workload::Durability(parameters), _) => Some(Recorded::Cuts(parameters)),
+        (Workload::IoErrors(parameters), _) => Some(Recorded::Errors(parameters)),
+        (_, DeviceSpec::Image(image)) if image.model.is_some() => Some(Recorded::Paced(image)),
         _ => None,
     }
 }
@@ -61,12 +65,21 @@ pub(crate) struct Shape<'a> {
     stack: Option<&'a DeviceSpec>,
     /// The approximate capacity of the device.
     size: Bytes,
+    /// The logical block of its disks.
+    sector: Bytes,
+    /// The model whose times the disk has.
+    model: Option<&'a DiskModelText>,
 }
 
 impl<'a> Shape<'a> {
-    pub fn of(data: &'a DeviceSpec, size: Bytes) -> Shape<'a> {
+    /// The disks for a load on a plan's device.
+    pub fn of(data: &'a DeviceSpec, load: Recorded<'_>) -> Shape<'a> {
         let is_stack = !data.below().is_empty();
-        Shape { stack: is_stack.then_some(data), size }
+        let sector = match load {
+            Recorded::Paced(image) => image.sector,
+            Recorded::Cuts(_) | Recorded::Errors(_) => Image::SECTORS[0],
+        };
+        Shape { stack: is_stack.then_some(data), size: load.size(), sector, model: data.model() }
     }
 
     /// Returns the number of disks.
@@ -93,8 +106,9 @@ impl<'a> Shape<'a> {
                 path: mountpoint.join(names.next().unwrap_or_default()),
                 size: self.part(),
                 direct_io,
-                sector: Image::SECTORS[0],
+                sector: self.sector,
                 preallocate: Preallocation::None,
+                model: self.model.cloned(),
             }))
         };
         let data = match self.stack {
@@ -148,7 +162,8 @@ pub(crate) fn check_log_directory(parent: &Path) -> Result<(), Untrusted> {
 
 /// A refusal if no log can be written where the plan's logs would be.
 pub(crate) fn refused_log_directory(plan: &Plan) -> Option<GuardRefusal> {
-    plan.workloads.iter().find(|load| load.is_recorded())?;
+    let is_shown = plan.devices.data.model().is_some() || plan.workloads.iter().any(Workload::is_recorded);
+    is_shown.then_some(())?;
     let parent = std::path::absolute(log_directory(&plan.devices, Path::new("/"))).ok()?;
     let untrusted = check_log_directory(&parent).err()?;
     let reason = format!("is no place for the logs of recorded disks: {untrusted}");
@@ -157,19 +172,19 @@ pub(crate) fn refused_log_directory(plan: &Plan) -> Option<GuardRefusal> {
 
 /// The disks of a trial that has not begun.
 pub(crate) fn planned_devices(plan: &Plan, load: Recorded<'_>) -> Devices {
-    Shape::of(&plan.devices.data, load.size()).devices(Path::new(SOME_MOUNTPOINT), true)
+    Shape::of(&plan.devices.data, load).devices(Path::new(SOME_MOUNTPOINT), true)
 }
 
 /// Returns the steps before and after the commands of a case.
-pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, String) {
-    let shape = Shape::of(&plan.devices.data, load.size());
+pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, Option<String>) {
+    let shape = Shape::of(&plan.devices.data, load);
     let names = shape.names();
     let shown: Vec<String> = names.iter().map(|name| format!("{SOME_MOUNTPOINT}/{name}")).collect();
     let shown = shown.join(", ");
     match load {
         Recorded::Cuts(parameters) => (
             format!("record everything that is written to {shown}"),
-            format!(
+            Some(format!(
                 "{}mount, verify, unmount and check {} states after power cuts",
                 match (shape.stack, parameters.degraded) {
                     (None, _) => "",
@@ -177,24 +192,31 @@ pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, Stri
                     (Some(_), true) => "put the array together again without one of its disks, ",
                 },
                 parameters.states()
-            ),
+            )),
         ),
         Recorded::Errors(parameters) => (
             format!("show a disk of which requests fail as {shown}"),
-            format!(
+            Some(format!(
                 "the same for each of {} faults, mounting again before and after it",
                 parameters.faults.len()
-            ),
+            )),
         ),
+        Recorded::Paced(image) => {
+            let name = image.model.as_ref().map_or("", |model| &model.name);
+            (format!("show a disk as {shown}, with the times of '{name}' while the load runs"), None)
+        }
     }
 }
 
 /// Why a case cannot run on such disks.
 pub(crate) fn unmet(plan: &Plan, case: &Case, load: Recorded<'_>) -> Option<String> {
     let external = case.configuration.level(JOURNAL).is_some_and(|level| level.starts_with("external"));
-    let shape = Shape::of(&plan.devices.data, load.size());
+    let shape = Shape::of(&plan.devices.data, load);
     let reason = match load {
         _ if external => "uses disks of its own, so the journal cannot be on another one",
+        Recorded::Paced(_) if plan.hooks.at_phases().is_some() => {
+            "on a modelled disk has no hooks and monitors at its phases"
+        }
         _ if matches!(plan.devices.data, DeviceSpec::Directory { .. }) => {
             "makes filesystems, and a directory has one already"
         }
@@ -208,7 +230,7 @@ pub(crate) fn unmet(plan: &Plan, case: &Case, load: Recorded<'_>) -> Option<Stri
             "of an array, a volume or a pool needs a guest, such as kernel = \"debian:6.1\""
         }
         Recorded::Cuts(parameters) if parameters.keep_log => "with `keep_log` needs a single disk",
-        Recorded::Cuts(_) => return None,
+        Recorded::Cuts(_) | Recorded::Paced(_) => return None,
     };
     Some(format!("{} {reason}", case.workload.kind()))
 }

@@ -133,7 +133,7 @@ impl<'a> Runner<'a> {
         let (stuck, interrupted) = (!ended.left.is_empty(), ended.interrupted);
         let mut broken = Ok(());
         // A recorded disk is new in each trial.
-        if stuck && recorded::load(case).is_some() {
+        if stuck && recorded::load(self.plan, case).is_some() {
             self.left.extend(ended.left);
             self.left.extend(ended.stuck);
         } else if stuck {
@@ -215,7 +215,7 @@ impl<'a> Runner<'a> {
         progress: &mut dyn FnMut(&Progress),
     ) -> trial::Ended {
         let stops = Stops { interrupt: self.options.interrupt, hurry: self.options.hurry };
-        if let Some(load) = recorded::load(case) {
+        if let Some(load) = recorded::load(self.plan, case) {
             let mut recording = Recording {
                 plan: self.plan,
                 machines,
@@ -254,6 +254,7 @@ impl<'a> Runner<'a> {
                 preparations: self.scratch.preparations.as_mut(),
             },
             marks: None,
+            pacing: None,
             progress,
         };
         trial::run(&mut bench, slot, case)

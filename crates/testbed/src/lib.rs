@@ -28,6 +28,7 @@ mod layer;
 mod layered;
 mod mark;
 pub mod memory;
+mod modelled;
 mod mounted;
 mod mounting;
 mod name;

@@ -11,6 +11,7 @@ use crate::guard::Testbed;
 use crate::image::MadeImage;
 use crate::in_force;
 use crate::layered;
+use crate::modelled;
 use crate::mounted::Mounted;
 use crate::mounting::{mount_request, mount_verified};
 use crate::name::{mount_directory, random_name};
@@ -283,6 +284,9 @@ fn mount_volume(
     let filesystem = volume.filesystem;
     let queues = queues(volume);
     let target = trial.target.clone();
+    for device in volume.devices().flat_map(Device::disks) {
+        modelled::adopt_queue(host, journal, device)?;
+    }
     let settings = tunable::settings(&trial.configuration, Some(&queues));
     tunable::journal_and_apply(host, journal, &settings, &[])?;
     host.create_directory(&target).map_err(TestbedError::at("mount"))?;

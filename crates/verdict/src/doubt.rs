@@ -62,6 +62,7 @@ fn effect(kind: WarningKind) -> Option<Effect> {
         | W::LazyInitialisation
         | W::Emulation
         | W::Monitored
+        | W::ModelLate
         | W::CacheNotWarm => Some(Effect::Hampers),
         W::CachesNotDropped
         | W::NotRemounted

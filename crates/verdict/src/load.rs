@@ -3,6 +3,7 @@
 use crate::outcomes::is_measured;
 use crate::text::whose_trees;
 use fsdyno_core::axis::CONDITIONS;
+use fsdyno_core::device::DiskModelText;
 use fsdyno_core::measure::{Direction, Measure};
 use fsdyno_core::{Bytes, Nanos, Role, TrialRecord, Workload};
 use std::borrow::Cow;
@@ -31,6 +32,7 @@ pub(crate) fn loads(trials: &[TrialRecord]) -> Vec<Load<'_>> {
                 clients: environment.clients.len(),
                 shared_trees: environment.shared_trees,
                 outage: outage(trial),
+                model: trial.configuration.device.model(),
                 title: title.clone(),
             };
             match loads.iter_mut().find(|(_, known)| *known == load) {
@@ -104,6 +106,8 @@ pub(crate) struct Load<'a> {
     shared_trees: bool,
     /// For how long their server was to be away in each phase.
     outage: Option<Nanos>,
+    /// The model of the disk, if it was modelled.
+    model: Option<&'a DiskModelText>,
     /// The line that describes the workload and distinguishes it from the others.
     title: String,
 }
@@ -112,6 +116,7 @@ impl<'a> Load<'a> {
     /// Returns whether a trial ran under this load.
     pub fn has(&self, trial: &TrialRecord) -> bool {
         trial.workload == *self.workload
+            && self.model == trial.configuration.device.model()
             && self.conditions.iter().all(|(axis, found)| level(trial, axis) == *found)
     }
 
@@ -136,7 +141,8 @@ impl<'a> Load<'a> {
         let conditions = conditions.collect::<String>();
         let outage =
             self.outage.map(|outage| format!(", with the server away for {outage}")).unwrap_or_default();
-        self.title.clone() + &clients + trees + &outage + &conditions
+        let model = self.model.map(|model| format!(", modelled: {}", model.name)).unwrap_or_default();
+        self.title.clone() + &clients + trees + &outage + &model + &conditions
     }
 }
 

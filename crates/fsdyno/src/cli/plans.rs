@@ -17,6 +17,19 @@ pub struct Plans {
     pub format: DocumentFormat,
 }
 
+/// Options of `fsdyno disks`.
+#[derive(Debug, Args)]
+pub struct Disks {
+    /// Explain this model: each parameter with its source, and what it leaves out.
+    pub name: Option<String>,
+    /// Write the model to a file, to edit it [default file: NAME.toml in the current directory].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "name")]
+    pub save: Option<Option<OutputPath>>,
+    /// Output format.
+    #[arg(long, default_value = "text", conflicts_with = "save")]
+    pub format: DocumentFormat,
+}
+
 /// Options of `fsdyno quick`.
 #[derive(Debug, Args)]
 pub struct Quick {

@@ -5,6 +5,7 @@ mod bench;
 mod carry_out;
 mod changes;
 mod compare;
+mod disks;
 mod doctor;
 mod durability;
 mod export;
@@ -83,6 +84,7 @@ pub fn run(cli: &Cli) -> Result {
         Command::Durability(options) => durability::run(&here()?, options),
         Command::Plan(options) => plan::run(&here()?, options),
         Command::Plans(options) => plans::run(&here()?, options),
+        Command::Disks(options) => disks::run(&here()?, options),
         Command::List(options) => list::run(&here()?, options),
         Command::Show(options) => show::run(&here()?, options),
         Command::Report(options) => report::run(&here()?, options),
@@ -122,6 +124,7 @@ fn only_reads(command: &Command) -> bool {
     matches!(
         command,
         Command::Plans(_)
+            | Command::Disks(_)
             | Command::List(_)
             | Command::Show(_)
             | Command::Report(_)

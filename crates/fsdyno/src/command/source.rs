@@ -19,13 +19,19 @@ const STDIN: &str = "-";
 
 /// Writes a plan to a new file.
 pub fn save(path: &Path, text: &str, instead: &str) -> Result<(), Trouble> {
+    save_as(path, text, instead)?;
+    say::remark(&format!("wrote {0}; edit it, then fsdyno plan {0} shows what it would do", path.display()));
+    Ok(())
+}
+
+/// Writes a text to a file that does not exist yet. `instead` says what to do if it does.
+pub fn save_as(path: &Path, text: &str, instead: &str) -> Result<(), Trouble> {
     let destination = file::find(path)?;
     if fs::symlink_metadata(destination.through()).is_ok() {
         let error = anyhow!("'{}' exists already", path.display());
         return Err(Trouble::new(Status::Usage, error).hint(instead));
     }
     file::write_to(&destination, path, |out| Ok(out.write_all(text.as_bytes())?))?;
-    say::remark(&format!("wrote {0}; edit it, then fsdyno plan {0} shows what it would do", path.display()));
     Ok(())
 }
 

@@ -50,6 +50,7 @@ mod io_errors;
 mod kill;
 mod lifecycle;
 mod memory;
+mod modelled;
 mod named_disks;
 mod open_loop;
 mod ordinary_user;
@@ -119,6 +120,7 @@ fn main() {
         kill::tests(),
         lifecycle::tests(),
         memory::tests(),
+        modelled::tests(),
         named_disks::tests(),
         open_loop::tests(),
         ordinary_user::tests(),

@@ -3,7 +3,8 @@
 mod losses;
 mod phases;
 
-use fsdyno_core::device::{Block, Conditioning, Image, Preallocation};
+use fsdyno_core::device::{Block, Conditioning, DiskModelText, Image, Preallocation};
+use fsdyno_core::durability::PaceKept;
 use fsdyno_core::environment::{DeviceFacts, Environment, Swap};
 use fsdyno_core::result::*;
 use fsdyno_core::warning::{Warning, WarningKind};
@@ -158,6 +159,12 @@ impl Dice {
             }),
             durability: self.maybe(Dice::durability),
             io_errors: self.io_errors(),
+            pace: self.maybe(|dice| PaceKept {
+                requests: dice.0.random(),
+                service_mean_ns: dice.ns(),
+                late_p99_ns: dice.ns(),
+                late_max_ns: dice.ns(),
+            }),
             columns: [("p99 (ms)".to_string(), f64::from(self.small()))].into(),
             others: self
                 .maybe(|dice| ("of another version".to_string(), json!([dice.text()])))
@@ -246,6 +253,7 @@ impl Dice {
                 direct_io: self.coin(),
                 sector: Bytes(self.0.random()),
                 preallocate: Preallocation::ALL[usize::from(self.coin())],
+                model: self.maybe(|dice| DiskModelText { name: dice.text(), text: dice.text() }),
             }),
             1 => DeviceSpec::Block(Block {
                 path,

@@ -8,17 +8,21 @@ use super::document::{Origin, Section, Value};
 use super::keys::{KeyTable, Keys, table};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::device::{
-    Bitmap, Block, Conditioning, Delay, Delayed, Image, Lvm, Md, Pool, Preallocation, RaidLevel,
+    Bitmap, Block, Conditioning, Delay, Delayed, DiskModelText, Image, Lvm, Md, Pool, Preallocation,
+    RaidLevel,
 };
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
+use fsdyno_disk::DiskModel;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The most disks of a stack: the bus of a guest has room for these and a journal. Also the most journals:
 /// each configuration is compared with all of them.
 const MAX_DISKS: u32 = 26;
 /// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
+/// The longest file of a model.
+const MODEL_MOST: u64 = 64 << 10;
 /// The keys that describe a disk.
 const DISK: [&[&str]; 3] = [ImageKeys::NAMES, BlockKeys::NAMES, DelayKeys::NAMES];
 /// The kinds of disks that have a table of their own.
@@ -56,6 +60,9 @@ table! {
         sector: u64 = Image::SECTORS[0].0, sector, "bytes of a logical block of the loop device: 512 or 4096";
         direct_io: bool = true, Section::boolean,
             "whether the loop device bypasses the page cache of the filesystem that holds the image";
+        model: DiskModelText, model,
+            "the disk whose times the image has while a load runs: a name of `fsdyno disks`, or the absolute \
+             path of a file like one of them; all other steps run at the speed of this machine";
     }
 }
 
@@ -225,8 +232,13 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let own = if kind == "image" { ImageKeys::NAMES } else { BlockKeys::NAMES };
     refuse_others(table, &[own, DelayKeys::NAMES].concat(), kind)?;
     let disk = if kind == "image" {
-        let ImageKeys { image, size, preallocate, sector, direct_io } = ImageKeys::read(table)?;
-        DeviceSpec::Image(Image { direct_io, sector: Bytes(sector), preallocate, ..Image::new(image, size) })
+        let ImageKeys { image, size, preallocate, sector, direct_io, model } = ImageKeys::read(table)?;
+        if model.is_some() {
+            let contradicts = ["preallocate", "direct_io"].into_iter().find(|key| table.get(key).is_some());
+            contradicts.map_or(Ok(()), |key| Err(pointless(table, key, "model")))?;
+        }
+        let path = image;
+        DeviceSpec::Image(Image { path, size, direct_io, sector: Bytes(sector), preallocate, model })
     } else {
         let BlockKeys { block, identity, precondition } = BlockKeys::read(table)?;
         DeviceSpec::Block(Block { path: block, identity, precondition })
@@ -252,6 +264,33 @@ fn milliseconds(table: &Section<'_>, key: &'static str) -> Result<Option<Nanos>,
         }
         delay => Ok(delay),
     }
+}
+
+/// A model of a disk, by its name or its file.
+fn model(table: &Section<'_>, key: &'static str) -> Result<Option<DiskModelText>, PlanError> {
+    let Some(named) = table.string(key)? else { return Ok(None) };
+    let text = match DiskModel::own_text(named) {
+        Some(text) => text.to_string(),
+        None if Path::new(named).is_absolute() => model_file(Path::new(named))
+            .map_err(|why| table.refuse(key, format!("a file that can be read: {why}")))?,
+        None => {
+            let own = DiskModel::own_names().collect::<Vec<_>>().join(", ");
+            return Err(table.refuse(key, format!("one of {own}, or the absolute path of a file")));
+        }
+    };
+    match DiskModel::parse(named, &text) {
+        Ok(_) => Ok(Some(DiskModelText { name: named.to_string(), text })),
+        Err(error) => Err(table.refuse(key, format!("the model of a disk: {error}"))),
+    }
+}
+
+/// The text of a file that is as short as a model.
+fn model_file(path: &Path) -> Result<String, String> {
+    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !found.is_file() || found.len() > MODEL_MOST {
+        return Err(format!("a regular file of at most {} KiB", MODEL_MOST >> 10));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
 /// A path that may be relative.

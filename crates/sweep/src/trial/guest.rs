@@ -145,6 +145,7 @@ fn in_guest(
             None => Site::Guest { machine },
         },
         marks: None,
+        pacing: None,
         progress: &mut *trial.progress,
     };
     let mut ended = trial::run(&mut bench, slot, &within);

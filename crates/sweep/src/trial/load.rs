@@ -1,6 +1,7 @@
 //! The load of a trial: one engine, until it exits.
 
 use super::outage::Outages;
+use super::pacing::Pacing;
 use super::report::{EngineReport, host_failure};
 use super::served::AtServer;
 use super::watch::{self, AtPhases, LoadEnd, Looks};
@@ -44,8 +45,10 @@ pub(super) fn load(
                 room.watch_too(store);
                 (&mut *bench.host, &mut **commands)
             }
-            Site::Machine { .. } | Site::Recorded => (&mut *bench.host, &mut nothing),
-            Site::Guest { machine } => (&mut **machine, &mut nothing),
+            Site::Machine { .. } | Site::Recorded => {
+                (&mut *bench.host, pace(&mut bench.pacing).unwrap_or(&mut nothing))
+            }
+            Site::Guest { machine } => (&mut **machine, pace(&mut bench.pacing).unwrap_or(&mut nothing)),
             Site::Server { machine, clients } => {
                 let restart = clients.restart();
                 let outages = restart.map(|restart| Outages::new(restart, mounted, &mut *bench.journal));
@@ -94,6 +97,10 @@ pub(super) fn load(
         (LoadEnd::Interrupted, None) => Err(Stop::Interrupted),
         (LoadEnd::NoRoom(failure), None) => Err(Stop::NoRoom(Box::new(failure))),
     }
+}
+
+fn pace<'a>(pacing: &'a mut Option<Pacing<'_>>) -> Option<&'a mut dyn AtPhases> {
+    pacing.as_mut().map(|pacing| pacing as &mut dyn AtPhases)
 }
 
 /// Makes a failure say that the kernel killed the load, whose writers may fill the memory of its group.

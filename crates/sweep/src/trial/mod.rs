@@ -11,6 +11,7 @@ mod load;
 mod observed;
 mod outage;
 pub(crate) mod overhead;
+mod pacing;
 pub(crate) mod report;
 pub(crate) mod served;
 mod start;
@@ -32,6 +33,7 @@ use fsdyno_testbed::undo::UndoReport;
 use fsdyno_testbed::{Mounted, Testbed, TestbedError, UndoJournal, Unmounted};
 use fsdyno_verdict::confounder::confounders;
 use load::load;
+use pacing::Pacing;
 use report::{Overhead, request};
 use served::ServedClients;
 use start::Begun;
@@ -56,6 +58,8 @@ pub(crate) struct Bench<'a, 'p> {
     pub site: Site<'a, 'p>,
     /// Where workers note what they do, if the device is recorded.
     pub marks: Option<&'a Path>,
+    /// The times of the device, if they are those of a model.
+    pub pacing: Option<Pacing<'a>>,
     /// Called with each step, and with what the engine reports.
     pub progress: &'a mut dyn FnMut(&Progress),
 }
@@ -208,7 +212,7 @@ fn sequence(
                 commands.mounted(Some((mounted.directory(), mounted.device().as_deref())));
                 commands.are_at_phases()
             }
-            _ => false,
+            _ => bench.pacing.is_some(),
         };
         let request = EngineRequest {
             pauses,

@@ -273,6 +273,9 @@ fn version<'a>(case: &Case<'a>) -> Option<&'a str> {
 
 /// Why a measure means something else on each side, although both sides have it.
 pub(super) fn incomparable(sides: [&Case<'_>; 2], measure: &Measure) -> Option<String> {
+    if let Some(why) = other_disks(sides) {
+        return Some(why);
+    }
     let [a, b] = sides.map(Case::workload);
     if let (Workload::External(_), Workload::External(_)) = (a, b)
         && !a.does_same_as(b)
@@ -288,6 +291,22 @@ pub(super) fn incomparable(sides: [&Case<'_>; 2], measure: &Measure) -> Option<S
          system call each"
             .to_string()
     })
+}
+
+/// Why figures of two disks do not compare, if one of them is modelled: what a model leaves out is on one
+/// side only.
+fn other_disks(sides: [&Case<'_>; 2]) -> Option<String> {
+    let models = sides.map(|case| case.any.configuration.device.model());
+    match models {
+        [Some(a), Some(b)] if a.text == b.text => None,
+        [None, None] => None,
+        [Some(a), Some(b)] => {
+            Some(format!("the two sides ran on models of other disks ('{}', '{}')", a.name, b.name))
+        }
+        [Some(model), None] | [None, Some(model)] => {
+            Some(format!("one side ran on a modelled disk ('{}'), and the other on a real one", model.name))
+        }
+    }
 }
 
 /// Returns whether this version of bonnie++ uses `putc` and `getc`: those before 1.92.
@@ -354,7 +373,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use fsdyno_core::Bytes;
-    use fsdyno_core::device::{Block, Conditioning};
+    use fsdyno_core::device::{Block, Conditioning, DiskModelText, Image};
     use fsdyno_core::workload::Fileserver;
 
     fn compare(first: &[TrialRecord], second: &[TrialRecord]) -> Comparison {
@@ -388,6 +407,28 @@ mod tests {
         let image = |path: &str| device(&DeviceSpec::image(path, Bytes(1)));
         assert_eq!(image("/run/fsdyno-c5eee939/disk"), image("/run/fsdyno-ca671ac2/disk"));
         assert_ne!(image("/var/tmp/a.img"), image("/srv/a.img"));
+    }
+
+    #[test]
+    fn a_modelled_disk_is_compared_with_none_but_the_same() {
+        let on = |model: Option<(&str, &str)>| {
+            let mut trials = fixture::blocks(0, "a", 3, 1.0);
+            let model = model.map(|(name, text)| DiskModelText { name: name.into(), text: text.into() });
+            for trial in &mut trials {
+                let image = Image { model: model.clone(), ..Image::new("/a.img", Bytes(1)) };
+                trial.configuration.device = DeviceSpec::Image(image);
+            }
+            trials
+        };
+        let why = |first: &[TrialRecord], second: &[TrialRecord]| {
+            let (first, second) = (cases(first), cases(second));
+            incomparable([&first[0], &second[0]], &"read".parse().expect("a measure"))
+        };
+        let [real, slow, same, other] =
+            [None, Some(("slow", "1")), Some(("copy", "1")), Some(("slow", "2"))].map(on);
+        assert_eq!((why(&real, &real), why(&slow, &same)), (None, None));
+        assert!(why(&real, &slow).is_some_and(|why| why.contains("modelled disk ('slow')")));
+        assert!(why(&slow, &other).is_some_and(|why| why.contains("models of other disks")));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod work;
 
 pub use shown::{ShownState, show_state};
 
+use super::pacing::Pacing;
 use super::report::{Overhead, host_failure};
 use super::watch::{LoadEnd, Stops};
 use super::{Bench, Ended, Site, Stop, not_built};
@@ -101,13 +102,13 @@ fn look_at_all(
     ended: &mut Ended,
 ) -> Result<(), Stop> {
     let shared = case.configuration.guest_kernel().is_some();
-    let shape = Shape::of(&recording.plan.devices.data, load.size());
+    let shape = Shape::of(&recording.plan.devices.data, load);
     let parts = shape.parts() as u32;
     let mut recorder = start_recorder(recording.machines.host, place, None, parts, shared)?;
     let recorder = recorder.as_mut();
-    if let Recorded::Errors(parameters) = load {
+    if !matches!(load, Recorded::Cuts(_)) {
         // Nothing is to be recorded.
-        ask(recorder, &RecorderRequest::Blank { size: parameters.size })?;
+        ask(recorder, &RecorderRequest::Blank { size: shape.whole() })?;
     }
     let mut site = match DiskSite::open(recording, place, case, shape) {
         Ok(site) => site,
@@ -116,7 +117,7 @@ fn look_at_all(
     };
     let result = match load {
         Recorded::Cuts(parameters) => {
-            *ended = record(recording, slot, case, &mut site);
+            *ended = record(recording, slot, case, &mut site, recorder);
             site.end_client(&mut ended.record);
             ended.left.extend(site.detach(recording.machines.host));
             match ended.record.outcome {
@@ -133,6 +134,14 @@ fn look_at_all(
                 ),
                 _ => Ok(()),
             }
+        }
+        Recorded::Paced(_) => {
+            *ended = record(recording, slot, case, &mut site, recorder);
+            site.end_client(&mut ended.record);
+            ended.left.extend(site.detach(recording.machines.host));
+            // The name of the disk is another one in each trial.
+            ended.record.configuration.device = recording.plan.devices.data.clone();
+            heal(recorder).map(drop)
         }
         Recorded::Errors(parameters) => {
             ended.left.extend(site.detach(recording.machines.host));
@@ -169,8 +178,14 @@ fn start_recorder(
     Ok(recorder)
 }
 
-/// The load, on the disk that is recorded.
-fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mut DiskSite) -> Ended {
+/// The load, on the disk that is recorded, or has the times of another one.
+fn record(
+    recording: &mut Recording<'_, '_>,
+    slot: &Slot,
+    case: &Case,
+    site: &mut DiskSite,
+    recorder: &mut dyn Recorder,
+) -> Ended {
     let device = site.testbed.device().clone();
     let journal = site.journal(recording.machines.host, recording.state_dir);
     let mut journal = match journal {
@@ -191,9 +206,13 @@ fn record(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, site: &mu
         overhead,
         site: place,
         marks: Some(marks),
+        pacing: recording.plan.devices.data.model().map(|model| Pacing::new(recorder, model)),
         progress: &mut *recording.progress,
     };
     let mut ended = super::run(&mut bench, slot, &within);
+    if let Some(pacing) = bench.pacing.take() {
+        pacing.keep(&mut ended.record);
+    }
     // The guest goes on.
     if bench.site.ends() {
         if let Site::Server { clients, .. } = &mut bench.site {

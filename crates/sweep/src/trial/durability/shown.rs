@@ -5,7 +5,7 @@ use super::place::LogPlace;
 use super::site::DiskSite;
 use super::work::state_of;
 use super::{STEP_LIMIT, ask, cuts_of, start_recorder};
-use crate::recorded::Shape;
+use crate::recorded::{Recorded, Shape};
 use crate::trial::Stop;
 use fsdyno_core::durability::{CacheModel, RecorderRequest};
 use fsdyno_core::workload::{Durability, Load};
@@ -75,7 +75,7 @@ fn see(
     let log = place.complete_log(parameters.size);
     let mut recorder = start_recorder(host, place, Some(log), 1, false).map_err(failure)?;
     let disk = DeviceSpec::image("", parameters.size);
-    let devices = Shape::of(&disk, parameters.size).devices(place.mountpoint(), false);
+    let devices = Shape::of(&disk, Recorded::Cuts(parameters)).devices(place.mountpoint(), false);
     let site = DiskSite::on_machine(host, place, &shown.configuration, &devices, space);
     let mut site = site.map_err(failure)?;
     let cuts = cuts_of(recorder.as_mut(), parameters, shown.seed).map_err(failure)?;

@@ -207,6 +207,7 @@ fn lost_member(parameters: &Durability, shape: Shape<'_>, state: &StateRequest) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorded::Recorded;
     use fsdyno_core::DeviceSpec;
     use fsdyno_core::result::LogSummary;
 
@@ -221,7 +222,7 @@ mod tests {
             of_each: of_each_cut(parameters),
             parameters,
             seed: 1,
-            shape: Shape::of(disk, parameters.size),
+            shape: Shape::of(disk, Recorded::Cuts(parameters)),
             interrupt: &NEVER,
             queue: Mutex::new(Queue::new(Tally::new(LogSummary::default(), &[], parameters))),
             turns: Turns::default(),
