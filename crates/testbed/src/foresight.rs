@@ -8,6 +8,7 @@ use crate::filesystem::{self, Filesystem, Kernel, Target, Targets, all_mount_opt
 use crate::kernel_module::has_module;
 use crate::layer::{self, Making, Member};
 use crate::memory;
+use crate::modelled;
 use crate::name::mount_directory;
 use crate::setting;
 use crate::spec::journal_spec;
@@ -437,7 +438,8 @@ fn of_image(image: &Image) -> Vec<String> {
     };
     let attached = format!("losetup{direct}{sector} -f {path}");
     let kept = image.is_kept().then(|| "echo 0 > /sys/block/loopN/queue/discard_max_bytes".to_string());
-    [made, attached].into_iter().chain(kept).collect()
+    let modelled = image.model.iter().flat_map(modelled::commands);
+    [made, attached].into_iter().chain(kept).chain(modelled).collect()
 }
 
 /// Adds the commands that build a stack, lowest layer first, and returns its path. A disk appears as the plan

@@ -8,9 +8,22 @@ use crate::setting;
 use crate::tunable::{Setting, journal_and_apply, queue_directory};
 use crate::undo::UndoJournal;
 use fsdyno_core::DeviceSpec;
+use fsdyno_core::device::DiskModelText;
 use fsdyno_disk::DiskModel;
 use fsdyno_host::Host;
 use fsdyno_host::setting::ROTATIONAL;
+
+/// Returns the commands that do what [`adopt_queue`] does.
+pub(crate) fn commands(text: &DiskModelText) -> Vec<String> {
+    let Ok(model) = DiskModel::parse(&text.name, &text.text) else { return Vec::new() };
+    let queue = "/sys/block/loopN/queue";
+    vec![
+        format!("echo none > {queue}/scheduler"),
+        format!("echo {} > {queue}/nr_requests  # or what it has, if that is less", model.queue_depth()),
+        format!("echo {} > {queue}/{ROTATIONAL}", u8::from(model.is_rotational())),
+        format!("echo SCHEDULER > {queue}/scheduler  # the one that it had"),
+    ]
+}
 
 /// Gives the queue of a modelled disk the properties of its model; any other disk stays as it is.
 ///
@@ -27,15 +40,17 @@ pub(crate) fn adopt_queue(host: &mut dyn Host, journal: &mut UndoJournal, device
         axis: "model".to_string(),
         path: queue.join(file),
         value,
-        companion: (file == "scheduler").then(|| queue.join("nr_requests")),
-        companion_last: file == "scheduler",
+        companion: None,
+        companion_last: false,
     };
     let text = |host: &mut dyn Host, file: &str| {
         host.read_text(&queue.join(file)).map_err(TestbedError::at("settings"))
     };
     let scheduler = setting::active(&text(host, "scheduler")?);
     // One after the other, because each decides what the next one is restored to.
-    journal_and_apply(host, journal, &[set("scheduler", "none".to_string())], &[])?;
+    let without = set("scheduler", "none".to_string());
+    let companion = Some(queue.join("nr_requests"));
+    journal_and_apply(host, journal, &[Setting { companion, companion_last: true, ..without }], &[])?;
     let depth = text(host, "nr_requests")?.trim().parse::<u64>().unwrap_or(u64::MAX);
     let depth = depth.min(model.queue_depth()).to_string();
     journal_and_apply(host, journal, &[set("nr_requests", depth)], &[])?;

@@ -12,6 +12,13 @@ pub(crate) fn to_write_back(path: &Path, text: &str) -> String {
     chosen.unwrap_or(text).to_string()
 }
 
+/// Returns whether a setting may show something else than is in force. Once a scheduler was chosen and given
+/// up again, a queue shows the depth that it had in the beginning, and has the one that was set before
+/// (`blk_mq_exit_sched` in block/blk-mq-sched.c, Linux 6.18).
+pub(crate) fn hides_what_is_in_force(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "nr_requests")
+}
+
 /// Returns whether a setting has its old value again. Journals of versions before 0.2 have its text without
 /// white space at its ends.
 pub(crate) fn is_back(path: &Path, text: &str, old: &str) -> bool {

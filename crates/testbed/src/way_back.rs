@@ -214,6 +214,12 @@ pub(crate) fn stands_on(action: &UndoAction, left: &[UndoAction]) -> Option<&'st
         (UndoAction::RemoveFile { identity: Some(identity), .. }, UndoAction::DetachLoop { image, .. }) => {
             (image == identity).then_some("its loop device is still attached")
         }
+        // What one is restored to may depend on another one that was made before it.
+        (UndoAction::WriteSetting { path, .. }, UndoAction::WriteSetting { path: other, .. })
+            if path.starts_with("/sys") && path.parent() == other.parent() =>
+        {
+            Some("a later setting of the same queue is not restored yet")
+        }
         (
             UndoAction::WriteSetting { path, new: None, .. },
             UndoAction::WriteSetting { path: other, new: Some(_), .. },

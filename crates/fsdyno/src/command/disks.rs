@@ -83,7 +83,7 @@ fn print(out: &mut dyn Write, style: Style, model: &DiskModel) -> io::Result<()>
     writeln!(out, "{}: {}\n", model.name, model.title)?;
     for ModelParameter { name, help, value, basis, source } in &model.parameters {
         writeln!(out, "{name:<20} {value:>12}  {basis}")?;
-        let text = format!("{help}. {source}");
+        let text = format!("{help} ({source})");
         style.wrapped(&text, "    ", "    ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     let list = |out: &mut dyn Write, heading: &str, lines: &[String]| {

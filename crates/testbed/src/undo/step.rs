@@ -45,6 +45,9 @@ pub(super) fn undo(
                 Err(error) => return Err(error),
             };
             if setting::is_back(path, &text, old) {
+                if setting::hides_what_is_in_force(path) {
+                    host.change_setting(path, old)?;
+                }
                 return Ok(Undone::Nothing);
             }
             let current = setting::in_force(path, &text);

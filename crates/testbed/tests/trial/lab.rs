@@ -1,6 +1,8 @@
 //! A fake machine, the trials that run on it, and what every test does with them.
 
-use fsdyno_core::device::{Bitmap, Block, Conditioning, Delay, Delayed, Lvm, Md, RaidLevel};
+use fsdyno_core::device::{
+    Bitmap, Block, Conditioning, Delay, Delayed, DiskModelText, Image, Lvm, Md, RaidLevel,
+};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, Nanos};
 use fsdyno_testbed::undo::{self, RestoreReport, UndoJournal, UndoReport};
 use fsdyno_testbed::{Confirmation, Mounted, Stack, Testbed, TestbedError, build, condition};
@@ -28,6 +30,12 @@ pub fn configuration(filesystem: &str, settings: &[(&str, &str)]) -> Configurati
 
 pub fn image(path: &str, size: u64) -> DeviceSpec {
     DeviceSpec::image(path, Bytes(size))
+}
+
+fn modelled(path: &str, size: u64) -> DeviceSpec {
+    let text = include_str!("../../../../disks/sata-7200-2009.toml").to_string();
+    let model = Some(DiskModelText { name: "sata-7200-2009".to_string(), text });
+    DeviceSpec::Image(Image { model, ..Image::new(path, Bytes(size)) })
 }
 
 pub fn devices(data: DeviceSpec, journals: &[(&str, DeviceSpec)]) -> Devices {
@@ -128,6 +136,11 @@ pub fn cases() -> Vec<Case> {
                 &[("disk", conditioned(DISK, Conditioning::Discard))],
             ),
             configuration: configuration("ext4", &external),
+        },
+        Case {
+            name: "ext4 on a modelled disk",
+            devices: devices(modelled(IMAGE, 4 * Bytes::GIB), &[]),
+            configuration: configuration("ext4", TUNED),
         },
         Case {
             name: "a directory",

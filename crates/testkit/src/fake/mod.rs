@@ -29,6 +29,7 @@ use fsdyno_core::filesystem;
 use fsdyno_core::{Bytes, EngineRequest, Nanos, scheduler};
 use fsdyno_host::guest::GuestFacts;
 use fsdyno_host::probe::{DeviceIdentity, DeviceProbe, FileIdentity, MountInfo, Use};
+use fsdyno_host::setting::ROTATIONAL;
 use fsdyno_host::{HostError, ImageHandle, MountRequest, Output, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,9 @@ pub enum Fault {
 pub struct Machine {
     /// Files of sysfs and procfs, and any others whose text matters.
     pub texts: BTreeMap<PathBuf, String>,
+    /// The depths of hardware queues that were set while there was no scheduler, by their files: once a
+    /// scheduler was set and unset again, the file shows another one.
+    pub depths: BTreeMap<PathBuf, String>,
     /// Directories.
     pub directories: BTreeSet<PathBuf>,
     /// Regular files: identity and size.
@@ -193,7 +197,13 @@ impl FakeHost {
 
     /// Sets the text of a file of sysfs or procfs.
     pub fn write_setting(&mut self, path: impl AsRef<Path>, text: &str) {
-        self.machine.texts.insert(path.as_ref().to_path_buf(), text.to_string());
+        let path = path.as_ref();
+        let scheduler = self.machine.texts.get(&path.with_file_name("scheduler"));
+        let is_depth = path.file_name().is_some_and(|name| name == "nr_requests");
+        if is_depth && scheduler.is_some_and(|text| text.contains("[none]")) {
+            self.machine.depths.insert(path.to_path_buf(), text.to_string());
+        }
+        self.machine.texts.insert(path.to_path_buf(), text.to_string());
     }
 
     /// Adds the mounts of a mountinfo (proc(5)).
@@ -264,6 +274,7 @@ impl FakeHost {
             };
             self.write_setting(queue.join(attribute.file), &text);
         }
+        self.write_setting(queue.join(ROTATIONAL), "0\n");
     }
 
     /// Makes something go wrong at the k-th step from now on, counted from 0.
@@ -438,7 +449,7 @@ impl FakeHost {
                 }
                 let depth = if value == "none" { "128\n" } else { "256\n" };
                 self.write_setting(path, &schedulers(value));
-                self.write_setting(path.with_file_name("nr_requests"), depth);
+                self.machine.texts.insert(path.with_file_name("nr_requests"), depth.to_string());
             }
             "dirty_ratio" | "dirty_bytes" => {
                 if value == "0" {
