@@ -24,8 +24,10 @@ pub fn queue_attributes() -> impl Iterator<Item = &'static str> {
 /// not used any more.
 pub fn lasting_attributes(disk: &str) -> impl Iterator<Item = &'static str> {
     let is_loop = disk.starts_with("loop");
-    let of_file =
-        |name| name == DISCARD || QUEUE.iter().any(|attribute| attribute.of_file && attribute.file == name);
+    let of_file = |name| {
+        [DISCARD, ROTATIONAL].contains(&name)
+            || QUEUE.iter().any(|attribute| attribute.of_file && attribute.file == name)
+    };
     queue_attributes().filter(move |name| !(is_loop && of_file(*name)))
 }
 

@@ -219,6 +219,8 @@ fn use_loop_devices_once() {
 /// The duration of each test with its lane, to find out which ones slow the suite down.
 static TOOK: Mutex<Vec<(Duration, &str, &str)>> = Mutex::new(Vec::new());
 const SLOWEST: usize = 10;
+/// The time in which the machine may become again what it was.
+const SETTLING: Duration = Duration::from_secs(10);
 
 fn timed(
     name: &'static str,
@@ -250,11 +252,24 @@ fn print_slowest() {
 fn guarded(body: fn()) -> Result<(), Failed> {
     let before = Machine::look();
     let result = catch_unwind(body);
-    let after = Machine::look();
+    let difference = lasting_difference(&before);
     outcome(result)?;
-    match before.difference(&after) {
+    match difference {
         difference if difference.is_empty() => Ok(()),
         difference => Err(format!("the test left the machine changed:\n{}", difference.join("\n")).into()),
+    }
+}
+
+/// The difference from before, once it no longer goes away by itself: a loop device that another program has
+/// open for a moment is detached when that closes it (losetup(8)).
+fn lasting_difference(before: &Machine) -> Vec<String> {
+    let begin = Instant::now();
+    loop {
+        let difference = before.difference(&Machine::look());
+        if difference.is_empty() || begin.elapsed() > SETTLING {
+            return difference;
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
