@@ -185,6 +185,18 @@ fn a_longer_queue_serves_more() {
     close(rate(&short, 31), one, 0.02, "without NCQ");
 }
 
+/// A simulation of its own, in another language, has these figures for the same disk
+/// (`tests/witness/queue.py`).
+#[test]
+fn a_second_simulation_of_the_queue_has_the_same_rates() {
+    let model = model("sata-7200-2009");
+    for (depth, witness) in [(1, 78.9), (4, 106.9), (16, 151.3), (31, 155.8)] {
+        let mut simulation = Simulation::new(&model, SIZE);
+        let took_ns = closed_loop(&mut simulation, depth, 20_000, random(DiskOperation::Read, 13));
+        close(per_second(20_000, took_ns), witness, 0.03, &format!("{depth} at a time"));
+    }
+}
+
 /// A volume delivers its limits, after the burst that it begins with.
 #[test]
 fn a_volume_delivers_exactly_its_limits() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random 4 KiB reads of a hard disk with a queue, simulated a second time, without looking at the Rust.
+"""Random 4 KiB reads of a hard disk with a queue, simulated a second time.
 
 Prints reads per second for some depths. The disk: a seek curve a + b sqrt(d) + c d through three times, platters
 that turn by the clock, tracks with equal bytes within 24 zones, and the next request is the one that is
@@ -48,15 +48,19 @@ def reach(now, head, spot):
 def run(depth, count, seed):
     draw = random.Random(seed)
     fresh = lambda now: (now, place(draw.randrange(SIZE // BLOCK) * BLOCK))
-    queue, now, head = [fresh(0) for _ in range(depth)], 0, 0
+    queue, now, head, owed = [fresh(0) for _ in range(depth)], 0, 0, 0
     for _ in range(count):
+        # The disk goes on before the host has seen the end, and has asked for something else.
+        if not queue:
+            queue, owed = [fresh(now)], owed - 1
         chosen = min(queue, key=lambda one: reach(now, head, one[1]) - (now - one[0]) * AGEING)
         queue.remove(chosen)
+        if owed:
+            queue, owed = queue + [fresh(now)], owed - 1
         since, spot = chosen
         begin = max(now, since + OVERHEAD)
         now = begin + reach(begin, head, spot) + BLOCK / spot[2] * TURN
-        head = spot[0]
-        queue.append(fresh(now))
+        head, owed = spot[0], owed + 1
     return count / now
 
 
