@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Random 4 KiB reads of a hard disk with a queue, simulated a second time.
 
-Prints reads per second for some depths. The disk: a seek curve a + b sqrt(d) + c d through three times, platters
-that turn by the clock, tracks with equal bytes within 24 zones, and the next request is the one that is
-reached first, where each unit of waiting counts as `ageing` units nearer. tests/theory.rs holds the figures
-that it prints.
+Prints reads per second for some depths. The disk: a seek curve a + b sqrt(d) + c d through three times,
+platters that turn by the clock, tracks with equal bytes within 24 zones, and the next request is the one that
+is reached first, where each unit of waiting counts as `ageing` units nearer. tests/theory.rs holds the
+figures that it prints.
 """
 import math
 import random
