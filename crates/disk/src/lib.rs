@@ -46,6 +46,13 @@ pub struct DiskRequest {
     pub length: u64,
 }
 
+impl DiskRequest {
+    /// The byte behind its last one.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
 /// A request that has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskCompletion {

@@ -2,7 +2,7 @@
 //! fitted or assumed.
 
 use crate::geometry::Dimensions;
-use crate::quantity::{ModelParameter, Quantity, Stated, within};
+use crate::quantity::{ModelParameter, Stated, within};
 use fsdyno_core::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ macro_rules! kind {
                     let read = within(&value, &$range).map_err(|expected| {
                         ModelError::Value { name, value: value.to_string(), expected }
                     })?;
-                    parameters.push(ModelParameter { name, help, value: Quantity::text(&read), basis, source });
+                    parameters.push(ModelParameter { name, help, value: read.to_string(), basis, source });
                     read
                 };)*
                 if let Some(name) = stated.into_keys().next() {

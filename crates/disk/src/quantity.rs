@@ -52,14 +52,12 @@ pub struct ModelParameter {
 }
 
 /// A type of value.
-pub(crate) trait Quantity: PartialOrd + Sized {
+pub(crate) trait Quantity: PartialOrd + fmt::Display + Sized {
     /// An example for messages: `a time such as '8ms'`.
     const KIND: &'static str;
 
     /// Returns the value that is written here, if it is one of this type.
     fn read(value: &toml::Value) -> Option<Self>;
-
-    fn text(&self) -> String;
 }
 
 impl Quantity for f64 {
@@ -71,10 +69,6 @@ impl Quantity for f64 {
             .or_else(|| value.as_integer().map(|number| number as f64))
             .filter(|read| read.is_finite())
     }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl Quantity for u64 {
@@ -82,10 +76,6 @@ impl Quantity for u64 {
 
     fn read(value: &toml::Value) -> Option<u64> {
         u64::try_from(value.as_integer()?).ok()
-    }
-
-    fn text(&self) -> String {
-        self.to_string()
     }
 }
 
@@ -95,10 +85,6 @@ impl Quantity for Nanos {
     fn read(value: &toml::Value) -> Option<Nanos> {
         value.as_str()?.parse().ok()
     }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl Quantity for Bytes {
@@ -107,15 +93,11 @@ impl Quantity for Bytes {
     fn read(value: &toml::Value) -> Option<Bytes> {
         value.as_str()?.parse().ok()
     }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
 }
 
 /// Reads a value that has to be in a range; what it has to be is the error.
 pub(crate) fn within<Q: Quantity>(value: &toml::Value, range: &RangeInclusive<Q>) -> Result<Q, String> {
     Q::read(value)
         .filter(|read| range.contains(read))
-        .ok_or_else(|| format!("{} from {} to {}", Q::KIND, range.start().text(), range.end().text()))
+        .ok_or_else(|| format!("{} from {} to {}", Q::KIND, range.start(), range.end()))
 }

@@ -2,7 +2,7 @@
 
 use crate::channels::{Channels, Limited};
 use crate::model::{DiskModel, Mechanism};
-use crate::spindle::{Piece, Spindle};
+use crate::spindle::Spindle;
 use crate::{DiskCompletion, DiskOperation, DiskRequest};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -121,25 +121,20 @@ impl Simulation {
         while self.flush.is_none() && self.taken < self.queue_depth {
             let Some(request) = self.waiting.pop_front() else { break };
             self.taken += 1;
-            match (&mut self.device, request.kind) {
-                (Device::Disk(_), DiskOperation::Flush) => self.flush = Some((request, Flushing::Queued)),
-                (Device::Disk(disk), DiskOperation::Discard) => {
-                    let at_ns = now_ns + disk.overhead_ns();
-                    self.completions.push(Reverse(Due { at_ns, request }));
+            let at_ns = match (&mut self.device, request.kind) {
+                (Device::Disk(_), DiskOperation::Flush) => {
+                    self.flush = Some((request, Flushing::Queued));
+                    continue;
                 }
-                (Device::Disk(disk), kind) => {
-                    let DiskRequest { offset, length, .. } = request;
-                    disk.submit(Piece { request, kind, offset, length, since_ns: now_ns }, now_ns);
+                (Device::Disk(disk), DiskOperation::Read | DiskOperation::Write) => {
+                    disk.submit(request, now_ns);
+                    continue;
                 }
-                (Device::Flash(channels), _) => {
-                    let at_ns = channels.end_ns(&request, now_ns);
-                    self.completions.push(Reverse(Due { at_ns, request }));
-                }
-                (Device::Volume(volume), _) => {
-                    let at_ns = volume.end_ns(&request, now_ns);
-                    self.completions.push(Reverse(Due { at_ns, request }));
-                }
-            }
+                (Device::Disk(disk), DiskOperation::Discard) => now_ns + disk.overhead_ns(),
+                (Device::Flash(channels), _) => channels.end_ns(&request, now_ns),
+                (Device::Volume(volume), _) => volume.end_ns(&request, now_ns),
+            };
+            self.completions.push(Reverse(Due { at_ns, request }));
         }
         self.collect();
         self.go_on_with_flush(now_ns);
@@ -163,8 +158,7 @@ impl Simulation {
     /// Takes what the disk has completed.
     fn collect(&mut self) {
         let Device::Disk(disk) = &mut self.device else { return };
-        for (piece, at_ns) in disk.take_done() {
-            self.completions.push(Reverse(Due { at_ns, request: piece.request }));
-        }
+        let done = disk.take_done().map(|(request, at_ns)| Reverse(Due { at_ns, request }));
+        self.completions.extend(done);
     }
 }

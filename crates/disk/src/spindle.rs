@@ -14,29 +14,19 @@ use std::collections::VecDeque;
 /// A request that goes on exactly where the head is, this long after the last one, finds it there.
 const STREAMING_NS: f64 = 1000.0;
 
-/// A request, or the part of it that is on this disk.
+/// A request that the disk has taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Piece {
-    pub request: DiskRequest,
-    pub kind: DiskOperation,
-    pub offset: u64,
-    pub length: u64,
-    /// When it arrived.
-    pub since_ns: f64,
-}
-
-impl Piece {
-    fn end(&self) -> u64 {
-        self.offset + self.length
-    }
+struct Taken {
+    request: DiskRequest,
+    since_ns: f64,
 }
 
 /// The work of the head.
 #[derive(Debug, Clone, Copy)]
 enum Task {
-    Read(Piece),
+    Read(Taken),
     /// A write of a drive without a cache.
-    Write(Piece),
+    Write(Taken),
     /// Writing a part of the cache.
     Destage,
 }
@@ -80,11 +70,9 @@ enum Choice {
 pub(crate) struct Spindle {
     geometry: Geometry,
     model: HardDisk,
-    /// Requests that the drive has not taken yet.
-    incoming: VecDeque<Piece>,
-    queue: Vec<Piece>,
+    queue: Vec<Taken>,
     /// Writes for which the cache has no room yet.
-    without_room: VecDeque<Piece>,
+    without_room: VecDeque<Taken>,
     dirty: DirtyRanges,
     segments: Segments,
     work: Option<Work>,
@@ -96,8 +84,8 @@ pub(crate) struct Spindle {
     /// When an idle disk does something on its own.
     wakes_ns: Option<f64>,
     flushing: bool,
-    /// Pieces that are complete, and when.
-    done: Vec<(Piece, f64)>,
+    /// Requests that are complete, and when.
+    done: Vec<(DiskRequest, f64)>,
 }
 
 impl Spindle {
@@ -107,7 +95,6 @@ impl Spindle {
             segments: Segments::new(model.read_segments as usize, model.segment_size.0),
             dirty: DirtyRanges::default(),
             model,
-            incoming: VecDeque::new(),
             queue: Vec::new(),
             without_room: VecDeque::new(),
             work: None,
@@ -121,9 +108,21 @@ impl Spindle {
         }
     }
 
-    /// Takes a request.
-    pub fn submit(&mut self, piece: Piece, now_ns: f64) {
-        self.incoming.push_back(piece);
+    /// Takes a read or a write, which the cache serves if it can.
+    pub fn submit(&mut self, request: DiskRequest, now_ns: f64) {
+        let taken = Taken { request, since_ns: now_ns };
+        match request.kind {
+            DiskOperation::Read => {
+                self.follow_read_ahead(now_ns);
+                match self.is_cached(request) {
+                    true => self.serve_from_cache(request, now_ns),
+                    false => self.queue.push(taken),
+                }
+            }
+            _ if self.model.write_cache.0 == 0 => self.queue.push(taken),
+            _ if self.without_room.is_empty() && self.has_room(request.length) => self.keep(request, now_ns),
+            _ => self.without_room.push_back(taken),
+        }
         self.go_on(now_ns);
     }
 
@@ -164,15 +163,14 @@ impl Spindle {
         }
     }
 
-    /// The pieces that were completed since the last call, and when; that may be later than now, if they
+    /// The requests that were completed since the last call, and when; that may be later than now, if they
     /// wait for the interface.
-    pub fn take_done(&mut self) -> std::vec::Drain<'_, (Piece, f64)> {
+    pub fn take_done(&mut self) -> std::vec::Drain<'_, (DiskRequest, f64)> {
         self.done.drain(..)
     }
 
     /// Does the best next thing, if the head is free.
     fn go_on(&mut self, now_ns: f64) {
-        self.admit(now_ns);
         if self.work.is_some() {
             return;
         }
@@ -181,46 +179,28 @@ impl Spindle {
         match self.choose(now_ns) {
             Some(Choice::Dirty { index, position_ns }) => self.destage(index, now_ns + position_ns),
             Some(Choice::Queued { index, position_ns, streams }) => {
-                let piece = self.queue.swap_remove(index);
+                let taken = self.queue.swap_remove(index);
                 match streams {
-                    true => self.read_on(piece, now_ns),
-                    false => self.access(piece, now_ns, position_ns),
+                    true => self.read_on(taken, now_ns),
+                    false => self.access(taken, now_ns, position_ns),
                 }
             }
             None => self.rest(now_ns),
         }
     }
 
-    /// Takes requests as far as the queue has places; the cache serves what it can.
-    fn admit(&mut self, now_ns: f64) {
-        while self.queue.len() + self.without_room.len() < self.model.queue_depth as usize {
-            let Some(piece) = self.incoming.pop_front() else { return };
-            match piece.kind {
-                DiskOperation::Read => {
-                    self.follow_read_ahead(now_ns);
-                    match self.is_cached(piece) {
-                        true => self.serve_from_cache(piece, now_ns),
-                        false => self.queue.push(piece),
-                    }
-                }
-                _ if self.model.write_cache.0 == 0 => self.queue.push(piece),
-                _ if self.without_room.is_empty() && self.has_room(piece.length) => self.keep(piece, now_ns),
-                _ => self.without_room.push_back(piece),
-            }
-        }
+    fn is_cached(&mut self, request: DiskRequest) -> bool {
+        let (begin, end) = (request.offset, request.end());
+        self.segments.has(begin, end) || self.dirty.has(begin, end)
     }
 
-    fn is_cached(&mut self, piece: Piece) -> bool {
-        self.segments.has(piece.offset, piece.end()) || self.dirty.has(piece.offset, piece.end())
-    }
-
-    fn serve_from_cache(&mut self, piece: Piece, now_ns: f64) {
+    fn serve_from_cache(&mut self, request: DiskRequest, now_ns: f64) {
         if let Some(ahead) = self.ahead
-            && self.segments.is_in(ahead.segment, piece.offset, piece.end())
+            && self.segments.is_in(ahead.segment, request.offset, request.end())
         {
-            self.read_ahead_to(piece.end() + self.model.read_ahead.0);
+            self.read_ahead_to(request.end() + self.model.read_ahead.0);
         }
-        self.complete_by_interface(piece, now_ns);
+        self.complete_by_interface(request, now_ns);
     }
 
     /// Returns whether the cache has room for a write of this length.
@@ -234,18 +214,18 @@ impl Spindle {
     }
 
     /// Takes a write into the cache.
-    fn keep(&mut self, piece: Piece, now_ns: f64) {
-        let Piece { offset, .. } = piece;
-        self.ahead = self.ahead.filter(|ahead| !self.segments.has_part(ahead.segment, offset, piece.end()));
-        self.segments.forget(offset, piece.end());
-        self.dirty.add(Dirty { begin: piece.offset, end: piece.end(), since_ns: now_ns });
-        self.complete_by_interface(piece, now_ns);
+    fn keep(&mut self, request: DiskRequest, now_ns: f64) {
+        let (begin, end) = (request.offset, request.end());
+        self.ahead = self.ahead.filter(|ahead| !self.segments.has_part(ahead.segment, begin, end));
+        self.segments.forget(begin, end);
+        self.dirty.add(Dirty { begin, end, since_ns: now_ns });
+        self.complete_by_interface(request, now_ns);
     }
 
-    fn complete_by_interface(&mut self, piece: Piece, now_ns: f64) {
+    fn complete_by_interface(&mut self, request: DiskRequest, now_ns: f64) {
         let begins_ns = (now_ns + ns(self.model.overhead)).max(self.interface_free_ns);
-        self.interface_free_ns = begins_ns + piece.length as f64 / (self.model.interface_rate * 1e6) * 1e9;
-        self.done.push((piece, self.interface_free_ns));
+        self.interface_free_ns = begins_ns + request.length as f64 / (self.model.interface_rate * 1e6) * 1e9;
+        self.done.push((request, self.interface_free_ns));
     }
 
     /// The request or the part of the cache that the head reaches first, if any is to be served now. What
@@ -257,11 +237,11 @@ impl Spindle {
                 best = Some((cost_ns, choice));
             }
         };
-        for (index, piece) in self.queue.iter().enumerate() {
-            let is_write = piece.kind != DiskOperation::Read;
-            let streams = !is_write && self.is_where_the_head_reads(*piece);
-            let position_ns = if streams { 0.0 } else { self.position_ns(now_ns, piece.offset, is_write) };
-            let cost_ns = position_ns - (now_ns - piece.since_ns) * self.model.read_ageing;
+        for (index, Taken { request, since_ns }) in self.queue.iter().enumerate() {
+            let is_write = request.kind != DiskOperation::Read;
+            let streams = !is_write && self.is_where_the_head_reads(*request);
+            let position_ns = if streams { 0.0 } else { self.position_ns(now_ns, request.offset, is_write) };
+            let cost_ns = position_ns - (now_ns - since_ns) * self.model.read_ageing;
             consider(cost_ns, Choice::Queued { index, position_ns, streams });
         }
         if self.may_destage(now_ns) {
@@ -305,16 +285,17 @@ impl Spindle {
     }
 
     /// Serves a request from the platters. Its command is decoded while the disk turns.
-    fn access(&mut self, piece: Piece, now_ns: f64, position_ns: f64) {
-        let is_write = piece.kind != DiskOperation::Read;
-        let decoded_ns = piece.since_ns + ns(self.model.overhead);
+    fn access(&mut self, taken: Taken, now_ns: f64, position_ns: f64) {
+        let Taken { request, since_ns } = taken;
+        let is_write = request.kind != DiskOperation::Read;
+        let decoded_ns = since_ns + ns(self.model.overhead);
         let (begins_ns, position_ns) = match decoded_ns > now_ns {
-            true => (decoded_ns, self.position_ns(decoded_ns, piece.offset, is_write)),
+            true => (decoded_ns, self.position_ns(decoded_ns, request.offset, is_write)),
             false => (now_ns, position_ns),
         };
         self.ahead = None;
-        let task = if is_write { Task::Write(piece) } else { Task::Read(piece) };
-        self.begin(task, piece.offset, piece.length, begins_ns + position_ns);
+        let task = if is_write { Task::Write(taken) } else { Task::Read(taken) };
+        self.begin(task, request.offset, request.length, begins_ns + position_ns);
     }
 
     /// Writes a part of the cache.
@@ -338,24 +319,20 @@ impl Spindle {
         self.last = Last { end: offset + length, at_ns: ends_ns, was_write: !matches!(task, Task::Read(_)) };
         self.ahead = None;
         match task {
-            Task::Read(piece) => {
-                let segment = self.segments.add(piece.offset, piece.end());
-                let limit = (piece.end() + self.model.read_ahead.0).min(self.geometry.size());
-                if limit > piece.end() {
-                    let (more_ns, _) = self.geometry.transfer_ns(piece.end(), limit - piece.end());
-                    let (from, from_ns) = (piece.end(), ends_ns);
-                    self.ahead =
-                        Some(ReadAhead { segment, from, from_ns, limit, ends_ns: ends_ns + more_ns });
-                }
-                self.done.push((piece, ends_ns));
+            Task::Read(Taken { request, .. }) => {
+                let (from, from_ns) = (request.end(), ends_ns);
+                let segment = self.segments.add(request.offset, from);
+                self.ahead = Some(ReadAhead { segment, from, from_ns, limit: from, ends_ns });
+                self.read_ahead_to(from + self.model.read_ahead.0);
+                self.done.push((request, ends_ns));
             }
-            Task::Write(piece) => self.done.push((piece, ends_ns)),
+            Task::Write(Taken { request, .. }) => self.done.push((request, ends_ns)),
             Task::Destage => {
-                while let Some(piece) = self.without_room.front().copied()
-                    && self.has_room(piece.length)
+                while let Some(Taken { request, .. }) = self.without_room.front().copied()
+                    && self.has_room(request.length)
                 {
                     self.without_room.pop_front();
-                    self.keep(piece, ends_ns);
+                    self.keep(request, ends_ns);
                 }
             }
         }
@@ -363,20 +340,23 @@ impl Spindle {
     }
 
     /// Returns whether the head, which reads ahead, is about to come to this.
-    fn is_where_the_head_reads(&self, piece: Piece) -> bool {
-        self.ahead.is_some_and(|ahead| self.segments.is_begun_in(ahead.segment, piece.offset, piece.end()))
+    fn is_where_the_head_reads(&self, request: DiskRequest) -> bool {
+        let (begin, end) = (request.offset, request.end());
+        self.ahead.is_some_and(|ahead| self.segments.is_begun_in(ahead.segment, begin, end))
     }
 
     /// Serves a request to which the head comes by reading on.
-    fn read_on(&mut self, piece: Piece, now_ns: f64) {
-        self.read_ahead_to(piece.end() + self.model.read_ahead.0);
-        let Some(ahead) = self.ahead else { return self.queue.push(piece) };
-        let (more_ns, track) = self.geometry.transfer_ns(ahead.from, piece.end().saturating_sub(ahead.from));
+    fn read_on(&mut self, taken: Taken, now_ns: f64) {
+        let Taken { request, since_ns } = taken;
+        self.read_ahead_to(request.end() + self.model.read_ahead.0);
+        let Some(ahead) = self.ahead else { return self.queue.push(taken) };
+        let (more_ns, track) =
+            self.geometry.transfer_ns(ahead.from, request.end().saturating_sub(ahead.from));
         self.track = track;
-        let decoded_ns = now_ns.max(piece.since_ns + ns(self.model.overhead));
+        let decoded_ns = now_ns.max(since_ns + ns(self.model.overhead));
         let ends_ns = (ahead.from_ns + more_ns).max(decoded_ns);
-        let task = Task::Read(piece);
-        self.work = Some(Work { task, offset: piece.offset, length: piece.length, ends_ns });
+        let DiskRequest { offset, length, .. } = request;
+        self.work = Some(Work { task: Task::Read(taken), offset, length, ends_ns });
     }
 
     /// Adds what the head has read ahead by now to its segment.

@@ -153,7 +153,7 @@ fn reason(error: std::io::Error) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceHandle(pub u64);
 
-/// An image that a host has made and holds open, from [`Steps::create_image`] to [`Host::close_image`].
+/// An image that a host has made and holds open, from [`Steps::create_image`] to [`Steps::close_image`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ImageHandle(pub u64);
 

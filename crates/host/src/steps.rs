@@ -191,12 +191,12 @@ steps! {
     ReadText = read_text(path: &Path) -> String {
         doing: at("reading", path),
     }
-    /// The exact text of a setting ([`crate::setting::Setting`]). One that could not be restored as it is,
-    /// because it is too long, empty or not text, is an error.
+    /// The exact text of a setting ([`crate::setting::HostSetting`]). One that could not be restored as it
+    /// is, because it is too long, empty or not text, is an error.
     ReadSetting = read_setting(path: &Path) -> String {
         doing: at("reading the setting", path),
     }
-    /// Writes a setting ([`crate::setting::Setting`]), which must exist; every other file is refused.
+    /// Writes a setting ([`crate::setting::HostSetting`]), which must exist; every other file is refused.
     ChangeSetting = change_setting(path: &Path, text: &str) -> () {
         doing: at("changing the setting", path),
         logged: typed(&format!("echo {} >", quoted(text.trim())), path),

@@ -76,7 +76,8 @@ impl From<String> for NotAdded {
     }
 }
 
-/// The files with kept records of the store at this path, in its own directory and in `directories`.
+/// The files with kept records of the store at this path, in its own directory and in `directories`; also
+/// those that cannot be read. Records of another store of the same name are not among them.
 pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
     let Some(name) = store.file_name() else { return Vec::new() };
     let prefix = named_after(Path::new(name), MARK);
@@ -90,9 +91,20 @@ pub fn kept(store: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(SUFFIX.as_bytes())
     };
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+    let real = real_path(store);
+    let of_this_store = |path: &PathBuf| read(path).map_or(true, |kept| kept.store == real);
+    let named = entries.map(|entry| entry.path()).filter(ours);
+    let mut files: Vec<PathBuf> = named.filter(of_this_store).collect();
     files.sort();
     files
+}
+
+/// The path of a store with links above it resolved, as records have it.
+fn real_path(store: &Path) -> PathBuf {
+    let directory = store.parent().and_then(|directory| fs::canonicalize(directory).ok());
+    directory
+        .zip(store.file_name())
+        .map_or_else(|| store.to_path_buf(), |(directory, name)| directory.join(name))
 }
 
 impl Store {
@@ -132,8 +144,7 @@ impl Store {
         for path in kept(&self.path, directories) {
             let about = |reason| format!("kept record '{}': {reason}", path.display());
             match self.add_one(&path) {
-                Ok(None) => {}
-                Ok(Some(line)) => result.added.push(line),
+                Ok(line) => result.added.push(line),
                 Err(NotAdded::ForNow(reason)) => result.left.push(about(reason)),
                 Err(NotAdded::Forever(reason)) => result.orphaned.push(about(reason)),
             }
@@ -141,14 +152,14 @@ impl Store {
         result
     }
 
-    /// `None` for the record of another store of the same name.
-    fn add_one(&mut self, path: &Path) -> std::result::Result<Option<String>, NotAdded> {
+    /// Adds a record, and removes its file.
+    fn add_one(&mut self, path: &Path) -> std::result::Result<String, NotAdded> {
         let text = |error: io::Error| error.to_string();
         let directory = Directory::open(path.parent().unwrap_or(path)).map_err(text)?;
         let file = directory.at(path.file_name().unwrap_or_default());
         let KeptFile { store, sweep, started, record, .. } = read(&file)?;
         if store != self.path {
-            return Ok(None);
+            return Err(NotAdded::ForNow(format!("it belongs to '{}'", store.display())));
         }
         let (trial, shown) = (record.trial, path.display());
         match self.started(sweep).map_err(|error| chain(&error))? {
@@ -167,7 +178,7 @@ impl Store {
         }
         fs::remove_file(file)
             .map_err(|error| format!("it is stored, but the file cannot be removed: {error}"))?;
-        Ok(Some(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1)))
+        Ok(format!("added trial {} of sweep {sweep} from '{shown}'", trial + 1))
     }
 
     fn started(&self, sweep: SweepId) -> Result<Option<String>> {

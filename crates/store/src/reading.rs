@@ -1,7 +1,7 @@
 //! Opens a store that is only to be read: one of another user, or one where nothing can be written.
 //!
 //! In write-ahead mode even a reader writes: it creates the files `-wal` and `-shm` next to the store if
-//! there are none (https://sqlite.org/wal.html#read_only_databases). In the directory of somebody else that
+//! there are none (<https://sqlite.org/wal.html#read_only_databases>). In the directory of somebody else that
 //! is impossible, or would leave files that get in the way of the owner. So without them the file is opened
 //! as one that nobody changes; and if their contents are needed but cannot be used, or the schema is older, a
 //! copy is read.

@@ -34,7 +34,12 @@ pub(crate) enum Recorded<'a> {
     /// Requests fail.
     Errors(&'a IoErrors),
     /// An ordinary load runs, with the times of another disk.
-    Paced(&'a Image),
+    Paced {
+        /// The plan's device.
+        image: &'a Image,
+        /// Its model.
+        model: &'a DiskModelText,
+    },
 }
 
 impl Recorded<'_> {
@@ -43,7 +48,7 @@ impl Recorded<'_> {
         match self {
             Recorded::Cuts(parameters) => parameters.size,
             Recorded::Errors(parameters) => parameters.size,
-            Recorded::Paced(image) => image.size,
+            Recorded::Paced { image, .. } => image.size,
         }
     }
 }
@@ -53,7 +58,7 @@ pub(crate) fn load<'a>(plan: &'a Plan, case: &'a Case) -> Option<Recorded<'a>> {
     match (&case.workload, &plan.devices.data) {
         (Workload::Durability(parameters), _) => Some(Recorded::Cuts(parameters)),
         (Workload::IoErrors(parameters), _) => Some(Recorded::Errors(parameters)),
-        (_, DeviceSpec::Image(image)) if image.model.is_some() => Some(Recorded::Paced(image)),
+        (_, DeviceSpec::Image(image)) => image.model.as_ref().map(|model| Recorded::Paced { image, model }),
         _ => None,
     }
 }
@@ -73,13 +78,13 @@ pub(crate) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// The disks for a load on a plan's device.
-    pub fn of(data: &'a DeviceSpec, load: Recorded<'_>) -> Shape<'a> {
+    pub fn of(data: &'a DeviceSpec, load: Recorded<'a>) -> Shape<'a> {
         let is_stack = !data.below().is_empty();
-        let sector = match load {
-            Recorded::Paced(image) => image.sector,
-            Recorded::Cuts(_) | Recorded::Errors(_) => Image::SECTORS[0],
+        let (sector, model) = match load {
+            Recorded::Paced { image, model } => (image.sector, Some(model)),
+            Recorded::Cuts(_) | Recorded::Errors(_) => (Image::SECTORS[0], None),
         };
-        Shape { stack: is_stack.then_some(data), size: load.size(), sector, model: data.model() }
+        Shape { stack: is_stack.then_some(data), size: load.size(), sector, model }
     }
 
     /// Returns the number of disks.
@@ -201,9 +206,8 @@ pub(crate) fn before_and_after(plan: &Plan, load: Recorded<'_>) -> (String, Opti
                 parameters.faults.len()
             )),
         ),
-        Recorded::Paced(image) => {
-            let name = image.model.as_ref().map_or("", |model| &model.name);
-            (format!("show a disk as {shown}, with the times of '{name}' while the load runs"), None)
+        Recorded::Paced { model, .. } => {
+            (format!("show a disk as {shown}, with the times of '{}' while the load runs", model.name), None)
         }
     }
 }
@@ -214,8 +218,12 @@ pub(crate) fn unmet(plan: &Plan, case: &Case, load: Recorded<'_>) -> Option<Stri
     let shape = Shape::of(&plan.devices.data, load);
     let reason = match load {
         _ if external => "uses disks of its own, so the journal cannot be on another one",
-        Recorded::Paced(_) if plan.hooks.at_phases().is_some() => {
+        Recorded::Paced { .. } if plan.hooks.at_phases().is_some() => {
             "on a modelled disk has no hooks and monitors at its phases"
+        }
+        Recorded::Paced { .. } if plan.serve.is_some() => "on a modelled disk cannot be served to clients",
+        Recorded::Cuts(_) | Recorded::Errors(_) if plan.devices.data.model().is_some() => {
+            "uses a disk of its own, which has no model"
         }
         _ if matches!(plan.devices.data, DeviceSpec::Directory { .. }) => {
             "makes filesystems, and a directory has one already"
@@ -230,7 +238,36 @@ pub(crate) fn unmet(plan: &Plan, case: &Case, load: Recorded<'_>) -> Option<Stri
             "of an array, a volume or a pool needs a guest, such as kernel = \"debian:6.1\""
         }
         Recorded::Cuts(parameters) if parameters.keep_log => "with `keep_log` needs a single disk",
-        Recorded::Cuts(_) | Recorded::Paced(_) => return None,
+        Recorded::Cuts(_) | Recorded::Paced { .. } => return None,
     };
     Some(format!("{} {reason}", case.workload.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(more: &str, kernel: &str) -> String {
+        format!(
+            "{more}\n[device]\nimage = \"/var/tmp/x.img\"\nsize = \"1G\"\nmodel = \"ebs-gp3\"\n[axes]\n\
+             filesystem = \"ext4\"\nkernel = \"{kernel}\"\n[[workloads]]\nkind = \"fileserver\"\n"
+        )
+    }
+
+    fn reason(text: &str) -> Option<String> {
+        let plan = Plan::parse(text, "p.toml", &[]).unwrap();
+        let cases = plan.cases();
+        unmet(&plan, &cases[0], load(&plan, &cases[0]).unwrap())
+    }
+
+    #[test]
+    fn what_would_not_have_the_times_of_the_model_is_not_run() {
+        assert_eq!(reason(&text("", "host")), None);
+        let served = reason(&text("serve = { protocol = \"nfs\" }\nclients = { count = 1 }", "debian:6.1"));
+        assert!(served.is_some_and(|why| why.contains("cannot be served")));
+        let hooked = reason(&text("hooks = { before_phase = \"true\" }", "host"));
+        assert!(hooked.is_some_and(|why| why.contains("no hooks")));
+        let cut = reason(&text("", "host").replace("fileserver", "durability"));
+        assert!(cut.is_some_and(|why| why.contains("has no model")));
+    }
 }

@@ -3,7 +3,7 @@
 //! A filesystem consists of a descriptor here and a type in the testbed that knows the command lines of its
 //! tools. Axes, the names of kernel threads, the options that switch barriers off, the reference and the
 //! tests all follow from the descriptor. Each half has a file of the same name, and one line in
-//! [`for_each_filesystem`] registers both.
+//! `for_each_filesystem` registers both.
 
 use crate::Tool;
 use crate::telemetry::TaskKind;

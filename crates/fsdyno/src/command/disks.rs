@@ -69,7 +69,7 @@ fn list(out: &mut dyn Write, style: Style, models: &[DiskModel]) -> io::Result<(
         writeln!(out, "{}", model.name)?;
         let known =
             model.parameters.iter().filter(|parameter| parameter.basis == Provenance::Published).count();
-        let text = format!("{}; {known} of {} parameters are published", model.title, model.parameters.len());
+        let text = format!("{}; {known} of its {} parameters published", model.title, model.parameters.len());
         style.wrapped(&text, "    ", "      ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     say::remark(

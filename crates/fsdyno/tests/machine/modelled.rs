@@ -1,12 +1,15 @@
 //! Sweeps on modelled disks: their times, their queues, and what is left of one that is killed.
 
+use crate::guests::GUEST;
 use crate::support::{Requirement, Sandbox, describe, json, wait_until};
+use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
 
 tests! {
     requests_take_what_the_model_says: NEEDED;
     a_modelled_disk_that_is_killed_leaves_nothing: NEEDED;
+    a_guest_has_the_times_of_the_model: &[Requirement::All(GUEST), Requirement::Root, Requirement::Fuse];
     a_model_of_ones_own_is_a_file: &[Requirement::Root];
 }
 
@@ -51,6 +54,20 @@ fn requests_take_what_the_model_says() {
     let sandbox = Sandbox::new();
     sandbox.sweep(&plan(&sandbox, "3s"));
     let trial = &sandbox.stored()["trials"][0];
+    verify(trial);
+    let device = trial["configuration"]["device"]["image"]["path"].as_str();
+    assert_eq!(device, Some(&*sandbox.path("data.img").display().to_string()));
+    sandbox.shows(&["show"], &["modelled: sata-7200-2009"]);
+}
+
+/// Emulation is slow, and the disk is not: it is on this machine.
+fn a_guest_has_the_times_of_the_model() {
+    let sandbox = Sandbox::new();
+    sandbox.sweep(&plan(&sandbox, "3s").replace("[axes]", "[axes]\nkernel = [\"debian:6.1\"]"));
+    verify(&sandbox.stored()["trials"][0]);
+}
+
+fn verify(trial: &Value) {
     let phases = trial["phases"].as_array().expect("phases");
     let random =
         phases.iter().find(|phase| phase["name"].as_str().is_some_and(|name| name.contains("random")));
@@ -66,9 +83,6 @@ fn requests_take_what_the_model_says() {
     let warnings = trial["warnings"].as_array().expect("warnings");
     let says_so = warnings.iter().any(|warning| warning["kind"] == "model-late");
     assert_eq!(is_late, says_so, "{pace} {warnings:?}");
-    let device = trial["configuration"]["device"]["image"]["path"].as_str();
-    assert_eq!(device, Some(&*sandbox.path("data.img").display().to_string()));
-    sandbox.shows(&["show"], &["modelled: sata-7200-2009"]);
 }
 
 fn a_modelled_disk_that_is_killed_leaves_nothing() {

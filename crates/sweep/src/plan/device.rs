@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 const MAX_DISKS: u32 = 26;
 /// The smallest chunk and stripe: a page.
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
+/// The key of a disk's model.
+const MODEL: &str = "model";
 /// The longest file of a model.
 const MODEL_MOST: u64 = 64 << 10;
 /// The keys that describe a disk.
@@ -198,7 +200,7 @@ fn journals(
 /// A single disk that has a table of its own.
 pub(super) fn disk_of(table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
     table.only(&DISK.concat())?;
-    disk(table, exactly_one(table, &KINDS)?)
+    disk_of_several(table, exactly_one(table, &KINDS)?)
 }
 
 /// Whichever of these keys the table has.
@@ -227,6 +229,14 @@ fn refuse_others(table: &Section<'_>, belong: &[&str], kind: &str) -> Result<(),
     other.map_or(Ok(()), |key| Err(pointless(table, key, kind)))
 }
 
+/// A disk that is not the device itself: the times of a model are those of a whole device.
+fn disk_of_several(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
+    match table.get(MODEL) {
+        Some(_) => Err(table.refuse(MODEL, "given in [device] itself, for a single image")),
+        None => disk(table, kind),
+    }
+}
+
 /// A disk of this kind, possibly slowed down.
 fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let own = if kind == "image" { ImageKeys::NAMES } else { BlockKeys::NAMES };
@@ -234,8 +244,9 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let disk = if kind == "image" {
         let ImageKeys { image, size, preallocate, sector, direct_io, model } = ImageKeys::read(table)?;
         if model.is_some() {
-            let contradicts = ["preallocate", "direct_io"].into_iter().find(|key| table.get(key).is_some());
-            contradicts.map_or(Ok(()), |key| Err(pointless(table, key, "model")))?;
+            let others = ["preallocate", "direct_io"].iter().chain(DelayKeys::NAMES);
+            let contradicts = others.copied().find(|key| table.get(key).is_some());
+            contradicts.map_or(Ok(()), |key| Err(pointless(table, key, MODEL)))?;
         }
         let path = image;
         DeviceSpec::Image(Image { path, size, direct_io, sector: Bytes(sector), preallocate, model })
@@ -419,7 +430,7 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
         );
     }
     let AlikeKeys { count } = AlikeKeys::read(table)?;
-    let first = disk(table, kind)?;
+    let first = disk_of_several(table, kind)?;
     let numbered = |number: u32| {
         first.on_other_disks(&mut |disk| {
             let DeviceSpec::Image(image) = disk else { return Ok(disk.clone()) };

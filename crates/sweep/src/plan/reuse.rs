@@ -20,8 +20,12 @@ pub(super) fn check(raw: &RawPlan<'_>, plan: &Plan) -> Result<(), PlanError> {
 }
 
 fn unfit(plan: &Plan) -> Option<String> {
-    let plain =
-        |spec: &DeviceSpec| matches!(spec, DeviceSpec::Image(Image { preallocate: Preallocation::None, .. }));
+    let plain = |spec: &DeviceSpec| match spec {
+        DeviceSpec::Image(Image { preallocate, model, .. }) => {
+            *preallocate == Preallocation::None && model.is_none()
+        }
+        _ => false,
+    };
     if let Some(spec) = plan.devices.all().find(|spec| !plain(spec)) {
         return Some(format!("it copies sparse images, and '{spec}' is not one"));
     }

@@ -6,12 +6,12 @@ use super::watch::AtPhases;
 use fsdyno_core::device::DiskModelText;
 use fsdyno_core::durability::{PaceKept, RecorderReply, RecorderRequest};
 use fsdyno_core::result::PhaseResult;
-use fsdyno_core::{Failure, TrialRecord, Warning, WarningKind};
+use fsdyno_core::{Failure, Nanos, Outcome, TrialRecord, Warning, WarningKind};
 use fsdyno_host::recorder::Recorder;
 use std::time::Duration;
 
-/// The time that the disk may take for a reply.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The time that a recorder may take for a reply: it may have to replay a whole log.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// By which share of the time that its requests take a modelled disk may be late.
 const LATE_SHARE: f64 = 0.02;
 
@@ -52,13 +52,24 @@ impl<'a> Pacing<'a> {
             let _ = self.switch(false);
         }
         record.pace = self.kept;
-        let Some(kept) = self.kept else { return };
+        let Some(kept) = self.kept else {
+            if record.outcome == Outcome::Measured {
+                let text = format!("the load never had the times of '{}'", self.model.name);
+                record.outcome = Outcome::Failed { error: Failure::new("engine", text) };
+            }
+            return;
+        };
         let late = kept.late_p99_ns.0 as f64 / kept.service_mean_ns.0.max(1) as f64;
         if late > LATE_SHARE {
+            let ms = |time: Nanos| format!("{:.2} ms", time.as_secs_f64() * 1e3);
             let text = format!(
                 "this machine is too busy, or too slow, for '{}': of {} requests, which take {} in the mean, \
                  1 % ended more than {} late, and one {}",
-                self.model.name, kept.requests, kept.service_mean_ns, kept.late_p99_ns, kept.late_max_ns
+                self.model.name,
+                kept.requests,
+                ms(kept.service_mean_ns),
+                ms(kept.late_p99_ns),
+                ms(kept.late_max_ns)
             );
             record.warnings.push(Warning::new(WarningKind::ModelLate, text));
         }

@@ -93,6 +93,10 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:1:9", "it copies sparse images"],
         ),
         bad(
+            reuse(PREPARED, "fileserver").replace("1G\"", "1G\"\nmodel = \"ebs-gp3\""),
+            &["p.toml:1:9", "it copies sparse images", "modelled: ebs-gp3"],
+        ),
+        bad(
             reuse(PREPARED, "fileserver").replace("[axes]", "[axes]\nkernel = [\"host\", \"debian:6.1\"]"),
             &["p.toml:1:9", "kernel 'debian:6.1' runs in one"],
         ),
@@ -244,6 +248,25 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(
             on("image = \"/i\"\nsize = 9\ndelay = 0.0015"),
             &["p.toml:4:9", "a whole number of milliseconds"],
+        ),
+        bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of sata-7200-2009, "]),
+        bad(
+            on("image = \"/i\"\nsize = 9\nmodel = \"/nowhere/mine.toml\""),
+            &["p.toml:4:9", "a file that can be read: No such file"],
+        ),
+        bad(
+            on("image = \"/i\"\nsize = 9\nmodel = \"ebs-gp3\"\ndelay = 1"),
+            &["p.toml:5:9", "'delay' does not apply to 'model'"],
+        ),
+        bad(
+            on(
+                "md = { level = \"raid1\", disks = { image = \"/i\", size = 9, count = 2, model = \"ebs-gp3\" } }",
+            ),
+            &["p.toml:2:", "'model'", "in [device] itself, for a single image"],
+        ),
+        bad(
+            on("image = \"/i\"\nsize = 9\njournals.log = { image = \"/j\", size = 9, model = \"ebs-gp3\" }"),
+            &["p.toml:4:", "'model'", "in [device] itself, for a single image"],
         ),
         bad(on("directory = \"/tmp\"\ndelay = 1"), &["p.toml:3:9", "'delay' does not apply to 'directory'"]),
         bad(

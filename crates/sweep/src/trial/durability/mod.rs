@@ -1,6 +1,7 @@
 //! A trial that asks what a power cut loses: an ordinary trial on a disk that records every write, then many
 //! short ones on that disk as it would be if power had been lost at some place of the record. Or what I/O
-//! errors do ([`errors`]): many short ones on a disk of which requests fail.
+//! errors do ([`errors`]): many short ones on a disk of which requests fail. Or an ordinary trial on a disk
+//! that has the times of a model while the load runs ([`Pacing`]).
 //!
 //! The recorder shows its disk as a file, so that the testbed builds on it as on any other image, on this
 //! machine or in a guest ([`site`]): what is journaled, guarded and taken down is the same.
@@ -16,7 +17,7 @@ mod work;
 
 pub use shown::{ShownState, show_state};
 
-use super::pacing::Pacing;
+use super::pacing::{PATIENCE, Pacing};
 use super::report::{Overhead, host_failure};
 use super::watch::{LoadEnd, Stops};
 use super::{Bench, Ended, Site, Stop, not_built};
@@ -24,6 +25,7 @@ use crate::options::Machines;
 use crate::order::Slot;
 use crate::plan::{Case, Plan};
 use crate::recorded::{self, Recorded, Shape};
+use fsdyno_core::device::DiskModelText;
 use fsdyno_core::durability::{CompleteLog, Cut, RecorderReply, RecorderRequest};
 use fsdyno_core::kernel::HOST_KERNEL;
 use fsdyno_core::result::LogSummary;
@@ -38,8 +40,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The time that the recorder may take for a reply: it may have to replay a whole log.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// The time that a step on a disk after a cut may take. Recovery of such a small disk takes less than a
 /// second.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ fn look_at_all(
     };
     let result = match load {
         Recorded::Cuts(parameters) => {
-            *ended = record(recording, slot, case, &mut site, recorder);
+            *ended = record(recording, slot, case, &mut site, None);
             site.end_client(&mut ended.record);
             ended.left.extend(site.detach(recording.machines.host));
             match ended.record.outcome {
@@ -135,9 +135,8 @@ fn look_at_all(
                 _ => Ok(()),
             }
         }
-        Recorded::Paced(_) => {
-            *ended = record(recording, slot, case, &mut site, recorder);
-            site.end_client(&mut ended.record);
+        Recorded::Paced { model, .. } => {
+            *ended = record(recording, slot, case, &mut site, Some((recorder, model)));
             ended.left.extend(site.detach(recording.machines.host));
             // The name of the disk is another one in each trial.
             ended.record.configuration.device = recording.plan.devices.data.clone();
@@ -184,7 +183,7 @@ fn record(
     slot: &Slot,
     case: &Case,
     site: &mut DiskSite,
-    recorder: &mut dyn Recorder,
+    paced: Option<(&mut dyn Recorder, &DiskModelText)>,
 ) -> Ended {
     let device = site.testbed.device().clone();
     let journal = site.journal(recording.machines.host, recording.state_dir);
@@ -206,7 +205,7 @@ fn record(
         overhead,
         site: place,
         marks: Some(marks),
-        pacing: recording.plan.devices.data.model().map(|model| Pacing::new(recorder, model)),
+        pacing: paced.map(|(recorder, model)| Pacing::new(recorder, model)),
         progress: &mut *recording.progress,
     };
     let mut ended = super::run(&mut bench, slot, &within);
