@@ -454,10 +454,10 @@ pub enum PlanProblem {
         count: usize,
     },
     /// A race in which a condition of the load varies.
-    #[error("a race has one load, but the axis '{axis}' makes several")]
+    #[error("a race has one load, but '{what}' has several values")]
     RaceOfLoads {
-        /// The axis.
-        axis: &'static str,
+        /// The axis, or the key.
+        what: &'static str,
     },
     /// A race for a measure that is often 0, which has no logarithm.
     #[error("a race cannot be for '{measure}', which is 0 in good configurations")]

@@ -230,8 +230,7 @@ fn dry_case(
 /// Why steps on this host are not those of root, if some case needs it here. Guests are the user's own
 /// processes, but who records a disk mounts it.
 pub(crate) fn lack(plan: &Plan, host: &mut dyn Host) -> Option<MissingPrivilege> {
-    let on_host =
-        |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(plan, case).is_some();
+    let on_host = |case: &Case| case.configuration.guest_kernel().is_none() || recorded::load(case).is_some();
     let needs_root = |case: &Case| on_host(case) && fsdyno_testbed::needs_root(&case.configuration);
     plan.cases().iter().any(needs_root).then(|| MissingPrivilege::of(host)).flatten()
 }
@@ -260,7 +259,7 @@ pub(crate) fn unmet(
 
 /// The exact commands of a case; those of a guest as they appear in it.
 fn commands(plan: &Plan, case: &Case, seed: u64, queues: &DiskQueues) -> Vec<String> {
-    let Some(load) = recorded::load(plan, case) else {
+    let Some(load) = recorded::load(case) else {
         return shared(case)
             .into_iter()
             .chain(commands_on(plan, case, &plan.devices, seed, queues))
@@ -369,7 +368,7 @@ pub(crate) fn of_workload(host: &mut dyn Host, plan: &Plan, case: &Case, cache_v
     let load = case.workload.load();
     let in_guest = case.configuration.guest_kernel().is_some();
     let of_machine = |need: &&Need| !in_guest || matches!(need, Need::Device | Need::Recorder);
-    let shown = recorded::load(plan, case);
+    let shown = recorded::load(case);
     let needs = load.needs().iter().chain(shown.map(|_| &Need::Recorder)).filter(of_machine);
     let mut unmet: Vec<String> = needs.filter_map(|need| missing(host, plan, *need)).collect();
     unmet.extend(shown.and_then(|load| recorded::unmet(plan, case, load)));

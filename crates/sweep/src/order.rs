@@ -37,7 +37,7 @@ pub struct Slot {
 /// until intervals are narrow enough, those of the complete blocks.
 pub fn order(plan: &Plan) -> Vec<Slot> {
     let makes_sense = plan.configurations.iter().map(Planned::makes_sense);
-    let cases = makes_sense.flat_map(|runs| plan.workloads.iter().map(move |_| runs));
+    let cases = makes_sense.flat_map(|runs| std::iter::repeat_n(runs, plan.loads_of_each()));
     order_with(plan, sentinel(cases))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn order_with(plan: &Plan, sentinel: Option<u32>) -> Vec<Slot> {
 }
 
 fn cases(plan: &Plan) -> u32 {
-    u32::try_from(plan.configurations.len() * plan.workloads.len()).unwrap_or(u32::MAX)
+    u32::try_from(plan.configurations.len() * plan.loads_of_each()).unwrap_or(u32::MAX)
 }
 
 /// The sentinel: the first case that can run, by what is known of each. `None` if the plan has a single case.

@@ -57,6 +57,8 @@ pub struct QuickOptions<'a> {
     pub time: Nanos,
     /// `PATH=VALUE` arguments that change the plan.
     pub set: &'a [String],
+    /// The modelled disks whose times an image has.
+    pub disks: &'a [String],
 }
 
 /// The plan of a quick sweep.
@@ -98,6 +100,12 @@ pub enum QuickError {
     NeedsRoot {
         /// Why this is not root.
         lack: MissingPrivilege,
+    },
+    /// A device has its own times.
+    #[error("'{}' is a device, and has its own times, not those of a model", target.display())]
+    HasTimes {
+        /// The path that the user named.
+        target: PathBuf,
     },
     /// Its name cannot be written into a plan.
     #[error("the name '{}' is not valid UTF-8", target.display())]
@@ -148,6 +156,7 @@ impl QuickError {
             }
             QuickError::Fit(error) => return error.hint(),
             QuickError::Target { .. } => "name a block device, or a directory with room for an image",
+            QuickError::HasTimes { .. } => "name a directory with room for an image, or leave out --disk",
             QuickError::Absent { .. } => "lsblk lists the block devices",
             QuickError::Kind { .. } => {
                 "name its directory, or a path where nothing is: quick creates an image there and removes it"
@@ -175,7 +184,7 @@ pub fn quick(
     options: &QuickOptions<'_>,
 ) -> Result<Quick, QuickError> {
     let place = Scratch::find(host, options.target)?;
-    let mut draft = Draft::new(host, &place, options.time)?;
+    let mut draft = Draft::new(host, &place, options)?;
     let left_out = draft.leave_out(host, guests, options.set)?;
     draft.choose_sizes();
     let text = draft.text();
@@ -198,7 +207,7 @@ impl Quick {
             Some(enough) if enough.is_auto() => "repeated until the answer is decided".to_string(),
             _ => plural(u64::from(self.plan.repetitions), "repetition"),
         };
-        let first = format!("{} on {}, {repetitions}", names.join(", "), self.plan.devices.data);
+        let first = format!("{} on {}, {repetitions}", names.join(", "), self.plan.device_in_words());
         let loads = self.plan.workloads.iter().map(|one| format!("{}{memory}", one.load().title()));
         let left_out = self.left_out.iter().map(|reason| format!("not compared: {reason}"));
         std::iter::once(first).chain(loads).chain(left_out).collect()
@@ -269,6 +278,7 @@ impl Scratch {
 /// The plan while its sizes are chosen.
 struct Draft<'a> {
     place: &'a Scratch,
+    disks: &'a [String],
     time: Nanos,
     /// Half of the machine's memory, if that is known.
     memory_max: Bytes,
@@ -279,7 +289,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(host: &mut dyn Host, place: &'a Scratch, time: Nanos) -> Result<Self, QuickError> {
+    fn new(host: &mut dyn Host, place: &'a Scratch, options: &QuickOptions<'a>) -> Result<Self, QuickError> {
         let needed = Bytes(LEAST_TREES.0 * ROOM);
         if place.room < needed {
             let Scratch { ref target, room, is_block, .. } = *place;
@@ -287,9 +297,13 @@ impl<'a> Draft<'a> {
         }
         let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();
         let total = meminfo::value(&text, "MemTotal").map_or(u64::MAX, |total| total.0);
+        if place.is_block && !options.disks.is_empty() {
+            return Err(QuickError::HasTimes { target: place.target.clone() });
+        }
         Ok(Draft {
             place,
-            time,
+            disks: options.disks,
+            time: options.time,
             memory_max: Bytes(total / 2 / Bytes::MIB * Bytes::MIB),
             filesystems: FILESYSTEMS.to_vec(),
             trees: LEAST_TREES,
@@ -328,9 +342,9 @@ impl<'a> Draft<'a> {
 
     /// Chooses sizes and windows that should fit.
     fn choose_sizes(&mut self) {
-        let filesystems = self.filesystems.len() as u64;
+        let cases = (self.filesystems.len() * self.disks.len().max(1)) as u64;
         // With a sentinel for each block, unless there is nothing to compare, and a block before them.
-        let trials = u64::from(REPETITIONS + 1) * (filesystems + u64::from(filesystems > 1));
+        let trials = u64::from(REPETITIONS + 1) * (cases + u64::from(cases > 1));
         let trial = Nanos(self.time.0 / 100 * PLANNED_PERCENT / trials);
         let by_time = u128::from(trial.0 / 3) * u128::from(ASSUMED_TREE_RATE) / 1_000_000_000;
         let by_time = u64::try_from(by_time).unwrap_or(u64::MAX).clamp(LEAST_TREES.0, MOST_TREES.0);
@@ -368,6 +382,10 @@ impl<'a> Draft<'a> {
         };
         let names: Vec<String> = filesystems.iter().map(|name| quoted(name)).collect();
         let about = |line: String, comment: &str| format!("{line:<31} # {comment}");
+        let (rate, why) = match self.disks.len() {
+            0 | 1 => ("auto", "files a second that each filesystem can write; measured first"),
+            _ => ("closed", "writers write as fast as each disk lets them"),
+        };
         let mut lines = vec![
             format!(
                 "# Which of {} serves readers of small files best while others write?",
@@ -395,6 +413,9 @@ impl<'a> Draft<'a> {
         } else {
             lines.push(about(format!("image = {path}"), "sparse; made and removed by the sweep"));
             lines.push(format!("size = \"{size}\""));
+            let disks: Vec<String> = self.disks.iter().map(|name| quoted(name)).collect();
+            let model = format!("model = [{}]", disks.join(", "));
+            lines.extend((!disks.is_empty()).then(|| about(model, "whose times it has under load")));
         }
         lines.extend([
             String::new(),
@@ -411,10 +432,7 @@ impl<'a> Draft<'a> {
                 format!("writer_space = \"{}\"", Bytes(trees.0 / ROOM)),
                 "what each of three writers may use",
             ),
-            about(
-                "write_rate = \"auto\"".to_string(),
-                "files a second that each filesystem can write; measured first",
-            ),
+            about(format!("write_rate = \"{rate}\""), why),
             format!("ramp = \"{ramp}\""),
             format!("window = \"{}\"", compact(*window)),
         ]);

@@ -54,8 +54,8 @@ impl Recorded<'_> {
 }
 
 /// The load of a case, if it runs on such a disk.
-pub(crate) fn load<'a>(plan: &'a Plan, case: &'a Case) -> Option<Recorded<'a>> {
-    match (&case.workload, &plan.devices.data) {
+pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
+    match (&case.workload, &case.device) {
         (Workload::Durability(parameters), _) => Some(Recorded::Cuts(parameters)),
         (Workload::IoErrors(parameters), _) => Some(Recorded::Errors(parameters)),
         (_, DeviceSpec::Image(image)) => image.model.as_ref().map(|model| Recorded::Paced { image, model }),
@@ -257,7 +257,7 @@ mod tests {
     fn reason(text: &str) -> Option<String> {
         let plan = Plan::parse(text, "p.toml", &[]).unwrap();
         let cases = plan.cases();
-        unmet(&plan, &cases[0], load(&plan, &cases[0]).unwrap())
+        unmet(&plan, &cases[0], load(&cases[0]).unwrap())
     }
 
     #[test]

@@ -114,7 +114,10 @@ impl<'a> Runner<'a> {
                 return Ok(Ran::Interrupted);
             }
         }
-        let device = self.scratch.devices.data.clone();
+        let device = match case.device.model() {
+            Some(_) => case.device.clone(),
+            None => self.scratch.devices.data.clone(),
+        };
         let not_run = |record| {
             Ok(Ran::Ended { record: Box::new(record), took: None, interrupted: false, broken: Ok(()) })
         };
@@ -133,7 +136,7 @@ impl<'a> Runner<'a> {
         let (stuck, interrupted) = (!ended.left.is_empty(), ended.interrupted);
         let mut broken = Ok(());
         // A recorded disk is new in each trial.
-        if stuck && recorded::load(self.plan, case).is_some() {
+        if stuck && recorded::load(case).is_some() {
             self.left.extend(ended.left);
             self.left.extend(ended.stuck);
         } else if stuck {
@@ -215,7 +218,7 @@ impl<'a> Runner<'a> {
         progress: &mut dyn FnMut(&Progress),
     ) -> trial::Ended {
         let stops = Stops { interrupt: self.options.interrupt, hurry: self.options.hurry };
-        if let Some(load) = recorded::load(self.plan, case) {
+        if let Some(load) = recorded::load(case) {
             let mut recording = Recording {
                 plan: self.plan,
                 machines,

@@ -135,15 +135,43 @@ pub struct LogSummary {
 
 /// The punctuality of a modelled disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PaceKept {
     /// The number of requests that ended.
     pub requests: u64,
     /// The mean of the time that they take by the model, from arrival to end.
     pub service_mean_ns: Nanos,
-    /// By how much they ended later than by the model: the 99th percentile.
+    /// By how much they ended later than by the model: the mean.
+    pub late_mean_ns: Nanos,
+    /// Its 99th percentile.
     pub late_p99_ns: Nanos,
-    /// The longest of that.
+    /// The longest of it.
     pub late_max_ns: Nanos,
+}
+
+impl PaceKept {
+    /// By which share of the time that they take requests were late in the mean. A load that waits for each
+    /// of them has figures that are shifted by that much.
+    pub fn late_share(&self) -> f64 {
+        self.late_mean_ns.0 as f64 / self.service_mean_ns.0.max(1) as f64
+    }
+
+    /// The punctuality of both together; of two percentiles the worse.
+    #[must_use]
+    pub fn and(self, other: PaceKept) -> PaceKept {
+        let requests = self.requests.saturating_add(other.requests);
+        let mean = |one: Nanos, another: Nanos| {
+            let sum = one.0 as f64 * self.requests as f64 + another.0 as f64 * other.requests as f64;
+            Nanos((sum / requests.max(1) as f64) as u64)
+        };
+        PaceKept {
+            requests,
+            service_mean_ns: mean(self.service_mean_ns, other.service_mean_ns),
+            late_mean_ns: mean(self.late_mean_ns, other.late_mean_ns),
+            late_p99_ns: self.late_p99_ns.max(other.late_p99_ns),
+            late_max_ns: self.late_max_ns.max(other.late_max_ns),
+        }
+    }
 }
 
 /// A reply of a recorder.

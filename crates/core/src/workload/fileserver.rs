@@ -7,6 +7,7 @@ use super::{Content, Load, Ramp, Rate, Rereads, Stated, Timing, TreeModel};
 use crate::operation::{Operation, Role};
 use crate::quantile::Quantile;
 use crate::units::{Bytes, Nanos};
+use std::ops::Range;
 
 parameters! {
     /// Readers of trees of small files, then writers alongside them. Sizes in bytes, times in nanoseconds.
@@ -17,6 +18,8 @@ parameters! {
             `profile:FILE` with a file from `fsdyno profile`";
         readers: u32 = 3, "number of readers in the phases with several readers; the first phase has one";
         writers: u32 = 3, "number of writers in the last phase; 0 skips that phase";
+        readers_alone: bool = true, "`false`: skip the phases in which nobody writes, which take two thirds of \
+            the time";
         write_rate: Option<Rate> = None, "how many files all writers together begin in a second, whether or not \
             the filesystem keeps up: a number, `{ per_second = 200, arrivals = \"poisson\" }`, `\"auto\"`, 70 % \
             of what the slowest configuration does, measured before the sweep, or `\"closed\"`: each writer \
@@ -81,9 +84,14 @@ impl Fileserver {
         self.tree_size.0 / (u64::from(self.readers) + 1) / self.multiple() * self.multiple()
     }
 
-    /// One reader; many readers, if that is different; and readers with writers, if there are any.
-    fn phases(&self) -> u32 {
-        1 + u32::from(self.readers > 1) + u32::from(self.writers > 0)
+    /// The trees that are read, and the number of writers, phase by phase: one reader; many readers, if that
+    /// is different; and readers with writers, if there are any.
+    pub fn phases(&self) -> Vec<(Range<u32>, u32)> {
+        let many = 1..self.readers.saturating_add(1);
+        let alone = [(0..1, 0), (many.clone(), 0)];
+        let alone = alone.into_iter().take(if self.readers > 1 { 2 } else { 1 });
+        let together = (self.writers > 0).then_some((many, self.writers));
+        alone.filter(|_| self.readers_alone).chain(together).collect()
     }
 }
 
@@ -95,6 +103,8 @@ impl Load for Fileserver {
             "writers",
             format!("a whole number from 0 to {}", super::MAX_WORKERS),
         )?;
+        let any = self.readers_alone || self.writers > 0;
+        Refusal::unless(any, "readers_alone", "true without writers, or nothing is left to do")?;
         Refusal::unless(self.window > Nanos(0), "window", "greater than zero")?;
         super::check_io_size("io_size", self.io_size, self.direct)?;
         Refusal::unless(self.tree_size > Bytes(0), "tree_size", "greater than zero")?;
@@ -157,11 +167,11 @@ impl Load for Fileserver {
 
     fn timing(&self) -> Timing {
         let Fileserver { ramp, window, drain_limit, .. } = *self;
-        Timing { windows: self.phases(), ramp, window, drain_limit }
+        Timing { windows: self.phases().len() as u32, ramp, window, drain_limit }
     }
 
     fn cold(&self) -> Vec<bool> {
-        vec![true; self.phases() as usize]
+        vec![true; self.phases().len()]
     }
 
     fn title(&self) -> String {
@@ -217,6 +227,13 @@ impl Load for Fileserver {
             )
             .in_words("reads while others write"),
             OwnMeasure::new(
+                "files-under-write",
+                "files per second that the readers read while writers write: with few files in a window steadier \
+                 than their bytes, as a few of them have most of these",
+                OwnFigure::Role(PhaseSelector::ReadersAndWriters, Role::Reader, Figure::ItemRate),
+            )
+            .in_words("files read while others write"),
+            OwnMeasure::new(
                 "write",
                 "bytes per second of the writers while readers read",
                 OwnFigure::Role(PhaseSelector::ReadersAndWriters, Role::Writer, Figure::Rate),
@@ -244,10 +261,12 @@ impl Load for Fileserver {
         Some(measure)
     }
 
-    /// Readers in a closed loop gain where writers are slow, and the longest stall is what users complain of.
+    /// Readers in a closed loop gain where writers are slow, and writers where readers wait; and the longest
+    /// stall is what users complain of.
     fn guards(&self) -> Vec<String> {
-        let write = (self.writers > 0).then(|| "write".to_string());
-        write.into_iter().chain(["longest-stall".to_string()]).chain(self.latency()).collect()
+        let together = if self.writers > 0 { &["write", "files-under-write"][..] } else { &[] };
+        let all = together.iter().copied().chain(["longest-stall"]);
+        all.map(str::to_string).chain(self.latency()).collect()
     }
 }
 
@@ -277,6 +296,7 @@ mod tests {
         assert_eq!(refused(Fileserver { readers: 0, ..good() }), "readers");
         assert_eq!(refused(Fileserver { writers: 1_000_000, ..good() }), "writers");
         assert_eq!(refused(Fileserver { window: Nanos(0), ..good() }), "window");
+        assert_eq!(refused(Fileserver { readers_alone: false, writers: 0, ..good() }), "readers_alone");
         assert_eq!(refused(Fileserver { io_size: Bytes(0), ..good() }), "io_size");
         assert_eq!(refused(Fileserver { io_size: Bytes(5000), direct: true, ..good() }), "io_size");
         assert_eq!(refused(Fileserver { tree_size: Bytes(3), ..good() }), "tree_size");
@@ -289,5 +309,7 @@ mod tests {
         let windows =
             |readers, writers| Fileserver { readers, writers, ..Default::default() }.timing().windows;
         assert_eq!((windows(3, 3), windows(3, 0), windows(1, 1), windows(1, 0)), (3, 2, 2, 1));
+        let busy = Fileserver { readers_alone: false, ..Default::default() };
+        assert_eq!(busy.phases(), [(1..4, 3)]);
     }
 }

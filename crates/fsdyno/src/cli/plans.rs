@@ -40,6 +40,10 @@ pub struct Quick {
     /// The time that it may take: sizes, windows and repetitions follow from it.
     #[arg(long = "for", value_name = "TIME", default_value = "15m", value_parser = time)]
     pub time: Nanos,
+    /// Other disks than the one here: names of `fsdyno disks`, separated by commas. The image has the times
+    /// of each while a load runs, and each has an answer of its own.
+    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    pub disk: Vec<String>,
     /// Write the plan to a file, to edit it, and run nothing.
     #[arg(
         long,
@@ -52,7 +56,7 @@ pub struct Quick {
     #[command(flatten)]
     pub confirmed: Confirmed,
     /// Continue the latest interrupted quick sweep of this device, as it was begun.
-    #[arg(long, conflicts_with_all = ["time", "set", "memory", "kernel", "modules"])]
+    #[arg(long, conflicts_with_all = ["time", "disk", "set", "memory", "kernel", "modules"])]
     pub resume: bool,
     /// Output format.
     #[arg(long, default_value = "text", conflicts_with = "save")]

@@ -230,9 +230,9 @@ fn left(at: &Position) -> String {
     format!("{} left{more}", human(at.left))
 }
 
-/// A trial by its configuration, and by its workload where the plan has several.
+/// A trial by its configuration, and by its load where the plan has several.
 fn name(plan: &Plan, at: &Position) -> String {
-    let workload = (plan.workloads.len() > 1).then_some(&*at.workload);
+    let workload = (plan.loads_of_each() > 1).then_some(&*at.workload);
     let details: Vec<&str> = workload.into_iter().chain(at.sentinel.then_some("sentinel")).collect();
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     let machine = at.machine.as_ref().map(|machine| format!(" on {machine}")).unwrap_or_default();

@@ -167,7 +167,8 @@ fn whole(plan: &Plan, run: &DryRun, skipped: usize) -> String {
     };
     format!(
         "{}: {cases} ({skipped} skipped on this machine), {trials}; {about} {time}{space} on {}{clients}",
-        plan.name, plan.devices.data
+        plan.name,
+        plan.device_in_words()
     )
 }
 

@@ -37,7 +37,8 @@ pub fn run(surroundings: &Surroundings, options: &Options) -> Result {
 fn chosen(surroundings: &Surroundings, options: &Options) -> std::result::Result<Quick, Trouble> {
     let set = overrides::settings(&options.overrides)?;
     let mut host = surroundings.host()?;
-    let wanted = QuickOptions { target: &options.device, time: options.time, set: &set };
+    let wanted =
+        QuickOptions { target: &options.device, time: options.time, set: &set, disks: &options.disk };
     let chosen = quick(&mut host, &mut surroundings.guests()?, &wanted).map_err(trouble)?;
     if options.save.is_none() {
         verify_privileges(&chosen.plan, &mut host).map_err(trouble::of_sweep)?;

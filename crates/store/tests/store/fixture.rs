@@ -162,6 +162,7 @@ impl Dice {
             pace: self.maybe(|dice| PaceKept {
                 requests: dice.0.random(),
                 service_mean_ns: dice.ns(),
+                late_mean_ns: dice.ns(),
                 late_p99_ns: dice.ns(),
                 late_max_ns: dice.ns(),
             }),
@@ -285,6 +286,7 @@ impl Dice {
             },
             readers: self.small(),
             writers: self.small(),
+            readers_alone: self.0.random(),
             write_rate: self.maybe(|dice| Rate {
                 per_second: dice.float(),
                 arrivals: dice.pick(&[Arrivals::Constant, Arrivals::Poisson]),

@@ -62,9 +62,10 @@ table! {
         sector: u64 = Image::SECTORS[0].0, sector, "bytes of a logical block of the loop device: 512 or 4096";
         direct_io: bool = true, Section::boolean,
             "whether the loop device bypasses the page cache of the filesystem that holds the image";
-        model: DiskModelText, model,
+        model: Vec<DiskModelText> = Vec::new(), models,
             "the disk whose times the image has while a load runs: a name of `fsdyno disks`, or the absolute \
-             path of a file like one of them; all other steps run at the speed of this machine";
+             path of a file like one of them; all other steps run at the speed of this machine. A list has \
+             several disks, each with an answer of its own";
     }
 }
 
@@ -157,6 +158,8 @@ pub(crate) struct RawJournal {
 pub(crate) struct RawDevices {
     /// The device with the data.
     pub data: DeviceSpec,
+    /// The models whose times it has, one after the other; empty if it has those of the machine.
+    pub models: Vec<DiskModelText>,
     /// Those for journals, by name.
     pub journals: BTreeMap<String, RawJournal>,
 }
@@ -173,12 +176,13 @@ fn of_table(device: &Section<'_>) -> Result<RawDevices, PlanError> {
         refuse_others(device, &[], kind)?;
     }
     let DeviceKeys { directory, md, lvm, pool, journals } = DeviceKeys::read(device)?;
+    let models = models(device, MODEL)?.unwrap_or_default();
     let directory = directory.map(|path| DeviceSpec::Directory { path });
     let data = match directory.or(md).or(lvm).or(pool) {
         Some(data) => data,
         None => disk(device, kind)?,
     };
-    Ok(RawDevices { data, journals })
+    Ok(RawDevices { data, models, journals })
 }
 
 fn journals(
@@ -243,12 +247,12 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     refuse_others(table, &[own, DelayKeys::NAMES].concat(), kind)?;
     let disk = if kind == "image" {
         let ImageKeys { image, size, preallocate, sector, direct_io, model } = ImageKeys::read(table)?;
-        if model.is_some() {
+        if !model.is_empty() {
             let others = ["preallocate", "direct_io"].iter().chain(DelayKeys::NAMES);
             let contradicts = others.copied().find(|key| table.get(key).is_some());
             contradicts.map_or(Ok(()), |key| Err(pointless(table, key, MODEL)))?;
         }
-        let path = image;
+        let (path, model) = (image, model.into_iter().next());
         DeviceSpec::Image(Image { path, size, direct_io, sector: Bytes(sector), preallocate, model })
     } else {
         let BlockKeys { block, identity, precondition } = BlockKeys::read(table)?;
@@ -277,9 +281,29 @@ fn milliseconds(table: &Section<'_>, key: &'static str) -> Result<Option<Nanos>,
     }
 }
 
-/// A model of a disk, by its name or its file.
-fn model(table: &Section<'_>, key: &'static str) -> Result<Option<DiskModelText>, PlanError> {
-    let Some(named) = table.string(key)? else { return Ok(None) };
+/// Models of disks, each by its name or its file: one, or a list of them.
+fn models(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DiskModelText>>, PlanError> {
+    let Some(node) = table.get(key) else { return Ok(None) };
+    let named: Vec<&str> = match &node.value {
+        Value::Array(nodes) => {
+            let texts = nodes.iter().map(|node| match &node.value {
+                Value::String(text) => Some(text.as_str()),
+                _ => None,
+            });
+            texts
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| table.refuse(key, "the name of a model, or a list of names"))?
+        }
+        _ => table.string(key)?.into_iter().collect(),
+    };
+    let is_twice = (1..named.len()).any(|later| named[..later].contains(&named[later]));
+    if named.is_empty() || is_twice {
+        return Err(table.refuse(key, "at least one model, and each of them once"));
+    }
+    named.into_iter().map(|named| model(table, key, named)).collect::<Result<_, _>>().map(Some)
+}
+
+fn model(table: &Section<'_>, key: &'static str, named: &str) -> Result<DiskModelText, PlanError> {
     let text = match DiskModel::own_text(named) {
         Some(text) => text.to_string(),
         None if Path::new(named).is_absolute() => model_file(Path::new(named))
@@ -290,7 +314,7 @@ fn model(table: &Section<'_>, key: &'static str) -> Result<Option<DiskModelText>
         }
     };
     match DiskModel::parse(named, &text) {
-        Ok(_) => Ok(Some(DiskModelText { name: named.to_string(), text })),
+        Ok(_) => Ok(DiskModelText { name: named.to_string(), text }),
         Err(error) => Err(table.refuse(key, format!("the model of a disk: {error}"))),
     }
 }

@@ -49,9 +49,10 @@ pub use write_rate::{Slowest, closed_loop_name};
 
 pub(crate) use protocol::{AUTO, AUTO_LEAST, AUTO_MOST};
 
+use fsdyno_core::device::{DiskModelText, Image};
 use fsdyno_core::result::ServeProtocol;
 use fsdyno_core::{
-    Configuration, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Warning, Workload,
+    Configuration, DeviceSpec, Devices, GuestShape, KernelSpec, Measure, Nanos, RaceBudget, Warning, Workload,
 };
 use fsdyno_verdict::enough::Enough;
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,8 @@ pub struct Plan {
     pub fleet: Option<FleetPlan>,
     /// The devices that filesystems are made on.
     pub devices: Devices,
+    /// The disks whose times the device has, one after the other; empty if it has those of the machine.
+    pub models: Vec<DiskModelText>,
     /// The workloads that run on them.
     pub workloads: Vec<Workload>,
     /// Indices of the workloads whose write rate must be measured before the sweep.
@@ -127,9 +130,11 @@ pub struct Case {
     pub index: u32,
     /// The configuration that is built.
     pub configuration: Configuration,
+    /// The device that it is built on: that of the plan, with the times of one of its models.
+    pub device: DeviceSpec,
     /// The workload that runs on it.
     pub workload: Workload,
-    /// A few words that distinguish the workload from the others of the plan.
+    /// A few words that distinguish the workload, and the disk whose times it has, from others of the plan.
     pub label: Cow<'static, str>,
     /// Notes for the reader of its results: old names that were mapped, and settings that are only close to
     /// what was meant.
@@ -175,6 +180,23 @@ impl Plan {
         self.race.is_none() && is_load && compares && !self.measure.is_often_zero()
     }
 
+    /// Returns the number of cases that each configuration has.
+    pub fn loads_of_each(&self) -> usize {
+        self.workloads.len() * self.models.len().max(1)
+    }
+
+    /// The device in words, with all of the disks whose times it has.
+    pub fn device_in_words(&self) -> String {
+        let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        match &self.devices.data {
+            DeviceSpec::Image(image) if names.len() > 1 => {
+                let all = DiskModelText { name: names.join(", "), text: String::new() };
+                DeviceSpec::Image(Image { model: Some(all), ..image.clone() }).to_string()
+            }
+            data => data.to_string(),
+        }
+    }
+
     /// Returns the number of machines that run the load.
     pub(crate) fn machines(&self) -> u64 {
         u64::from(self.clients.unwrap_or(1))
@@ -190,22 +212,41 @@ impl Plan {
         let sharing = self.sharing();
         let labels = Workload::names(&self.workloads);
         let workloads = || self.workloads.iter().zip(&labels);
-        let pairs = self
-            .configurations
-            .iter()
-            .flat_map(|planned| workloads().map(move |workload| (planned, workload)));
+        let disks = self.disks();
+        let loads = || {
+            disks.iter().flat_map(|disk| workloads().map(move |(workload, label)| (disk, workload, label)))
+        };
+        let pairs = self.configurations.iter().flat_map(|planned| loads().map(move |load| (planned, load)));
         (0..)
             .zip(pairs)
-            .map(|(index, (planned, (workload, label)))| Case {
+            .map(|(index, (planned, (device, workload, label)))| Case {
                 index,
                 configuration: planned.configuration.clone(),
+                device: device.clone(),
                 workload: workload.clone(),
-                label: label.clone(),
+                label: match device.model() {
+                    Some(model) if disks.len() > 1 => format!("{label} on {}", model.name).into(),
+                    _ => label.clone(),
+                },
                 warnings: [planned.warnings.clone(), workload.idle_parameters()].concat(),
                 contradictions: planned.contradictions.clone(),
                 impossible: planned.impossible.clone(),
                 shared_by: sharing.get(&planned.configuration.traces()).copied(),
             })
             .collect()
+    }
+
+    /// The device with the times of each of its models.
+    fn disks(&self) -> Vec<DeviceSpec> {
+        let with = |model: &DiskModelText| match &self.devices.data {
+            DeviceSpec::Image(image) => {
+                DeviceSpec::Image(Image { model: Some(model.clone()), ..image.clone() })
+            }
+            other => other.clone(),
+        };
+        match &self.models[..] {
+            [] => vec![self.devices.data.clone()],
+            models => models.iter().map(with).collect(),
+        }
     }
 }

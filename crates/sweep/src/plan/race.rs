@@ -33,10 +33,14 @@ pub(super) fn check(document: &Document, raw: &RawPlan<'_>, plan: &Plan) -> Resu
         let problem = PlanProblem::RaceOfWorkloads { count: raw.workloads.len() };
         return Err(document.error(&second.node.origin, problem));
     }
+    if plan.models.len() > 1 {
+        let problem = PlanProblem::RaceOfLoads { what: "model" };
+        return Err(raw.error("device", problem));
+    }
     if let Some(axis) = CONDITIONS.into_iter().find(|axis| plan.varies(axis)) {
         let own = raw.parts.axes.iter().find(|one| one.name == axis);
         let at = own.map_or(raw.at("axes"), |one| &one.at);
-        return Err(document.error(at, PlanProblem::RaceOfLoads { axis }));
+        return Err(document.error(at, PlanProblem::RaceOfLoads { what: axis }));
     }
     if plan.measure.is_often_zero() {
         return error("measure", PlanProblem::RaceForZeros { measure: plan.measure.name().to_string() });

@@ -121,6 +121,7 @@ fn resolve(
         shared_trees: parts.clients.as_ref().is_some_and(ClientKeys::shares_trees),
         serve: raw.serve.clone(),
         fleet: parts.fleet.as_ref().map(FleetKeys::plan),
+        models: raw.parts.device.models.clone(),
         devices,
         workloads,
         unmeasured_rates,
@@ -418,7 +419,8 @@ fn check_journal(
 fn check_counts(raw: &RawPlan<'_>, product: u128) -> Result<(), PlanError> {
     let named = raw.parts.configurations.iter().map(|one| kernel_levels(raw, &one.filesystem).len().max(1));
     let configurations = product.saturating_add(named.sum::<usize>() as u128);
-    let count = configurations.saturating_mul(raw.workloads.len() as u128);
+    let loads = raw.workloads.len() * raw.parts.device.models.len().max(1);
+    let count = configurations.saturating_mul(loads as u128);
     if count > MAX_CASES {
         return Err(raw.error("axes", PlanProblem::TooManyCases { count, limit: MAX_CASES }));
     }

@@ -43,19 +43,20 @@ pub(super) fn is_closed(text: &str) -> bool {
 /// configurations, those that say nothing, except where no rate is measured.
 ///
 /// # Errors
-/// If a plan that is a race, or runs on a fleet or on clients, wants a rate to be measured.
+/// If a plan wants a rate to be measured that is a race, or runs on a fleet, on clients or on several disks.
 pub(super) fn unmeasured(
     document: &Document,
     raw: &RawPlan<'_>,
     workloads: &[Workload],
     compares: bool,
 ) -> Result<Vec<usize>, PlanError> {
-    let elsewhere = match (raw.race.is_some(), raw.parts.fleet.is_some(), raw.parts.clients.is_some()) {
-        (true, ..) => Some("a race"),
-        (_, true, _) => Some("a fleet"),
-        (.., true) => Some("clients"),
-        _ => None,
-    };
+    let elsewhere = [
+        (raw.race.is_some(), "a race"),
+        (raw.parts.fleet.is_some(), "a fleet"),
+        (raw.parts.clients.is_some(), "clients"),
+        (raw.parts.device.models.len() > 1, "a sweep on several modelled disks"),
+    ];
+    let elsewhere = elsewhere.into_iter().find_map(|(is_there, what)| is_there.then_some(what));
     let mut found = Vec::new();
     for (index, (one, workload)) in raw.workloads.iter().zip(workloads).enumerate() {
         let Workload::Fileserver(load) = workload else { continue };

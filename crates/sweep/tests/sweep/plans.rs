@@ -327,7 +327,7 @@ fn the_2009_study_has_exactly_72_distinct_cases_on_ext4_and_on_ext3() {
 }
 
 #[test]
-fn the_demo_has_six_cases_and_two_sentinels() {
+fn the_demo_has_six_cases_and_four_sentinels() {
     let plan = Plan::load(&ready("demo.toml"), &[]).unwrap();
     let names: Vec<_> = plan.cases().into_iter().map(|case| case.configuration.name).collect();
     assert_eq!(
@@ -335,8 +335,8 @@ fn the_demo_has_six_cases_and_two_sentinels() {
         ["ext4 mq-deadline", "ext4 bfq", "xfs mq-deadline", "xfs bfq", "btrfs mq-deadline", "btrfs bfq"]
     );
     let slots = order(&plan);
-    assert_eq!(slots.len(), 14);
-    assert_eq!(slots.iter().filter(|slot| slot.sentinel).count(), 2);
+    assert_eq!(slots.len(), 28);
+    assert_eq!(slots.iter().filter(|slot| slot.sentinel).count(), 4);
 }
 
 #[test]

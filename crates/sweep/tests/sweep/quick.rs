@@ -3,7 +3,7 @@
 use fsdyno_core::workload::Ramp;
 use fsdyno_core::{Bytes, Nanos, Workload};
 use fsdyno_host::guest::NoGuests;
-use fsdyno_sweep::{Plan, QUICK, Quick, QuickError, QuickOptions, dry_run, quick};
+use fsdyno_sweep::{Case, Plan, QUICK, Quick, QuickError, QuickOptions, dry_run, order, quick};
 use fsdyno_testkit::fake::FakeHost;
 use std::path::Path;
 
@@ -18,9 +18,20 @@ fn host() -> FakeHost {
 }
 
 fn asked(host: &mut FakeHost, target: &str, minutes: u64, set: &[&str]) -> Result<Quick, QuickError> {
+    asked_of_disks(host, target, minutes, set, &[])
+}
+
+fn asked_of_disks(
+    host: &mut FakeHost,
+    target: &str,
+    minutes: u64,
+    set: &[&str],
+    disks: &[&str],
+) -> Result<Quick, QuickError> {
     let before = host.snapshot();
-    let set: Vec<String> = set.iter().map(|text| (*text).to_string()).collect();
-    let options = QuickOptions { target: Path::new(target), time: Nanos::from_secs(60 * minutes), set: &set };
+    let [set, disks] = [set, disks].map(|all| all.iter().map(|text| (*text).to_string()).collect::<Vec<_>>());
+    let (target, time) = (Path::new(target), Nanos::from_secs(60 * minutes));
+    let options = QuickOptions { target, time, set: &set, disks: &disks };
     let quick = quick(host, &mut NoGuests, &options);
     assert_eq!(host.snapshot(), before, "nothing is changed");
     quick
@@ -44,6 +55,25 @@ fn the_text_is_a_plan_with_everything_that_was_chosen() {
         let all = [&quick.plan.text, &quick.choices().join("\n")].map(|text| text.lines().count());
         assert_eq!(all, [23, 2], "{}", quick.plan.text);
     }
+}
+
+#[test]
+fn each_disk_that_is_asked_about_has_cases_of_its_own() {
+    let (mut host, disks) = (host(), ["sata-7200-today", "ebs-gp3"]);
+    host.add_directory("/sys/fs/fuse");
+    let quick = asked_of_disks(&mut host, "/data", 60, &[], &disks).unwrap();
+    let cases = quick.plan.cases();
+    let of = |case: &Case| (case.configuration.name.clone(), case.device.model().unwrap().name.clone());
+    let found: Vec<_> = cases.iter().map(of).collect();
+    let expected = ["ext4", "xfs", "btrfs"].iter().flat_map(|name| disks.map(|disk| (name, disk)));
+    assert_eq!(found, expected.map(|(name, disk)| (name.to_string(), disk.to_string())).collect::<Vec<_>>());
+    assert_eq!(cases[1].label, "fileserver on ebs-gp3");
+    let slots = order(&quick.plan);
+    assert!(cases.iter().all(|case| slots.iter().any(|slot| slot.case == case.index && !slot.sentinel)));
+    assert!(quick.choices()[0].contains("modelled: sata-7200-today, ebs-gp3"), "{:?}", quick.choices());
+    assert!(!quick.plan.measures_write_rate(), "one rate would be that of the slowest disk");
+    let error = asked_of_disks(&mut host, "/dev/fake1", 60, &[], &disks).unwrap_err();
+    assert_eq!(error.to_string(), "'/dev/fake1' is a device, and has its own times, not those of a model");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad("time_limit = \"9h\"\n".to_string() + &race(""), &["p.toml:1:14", "'time_limit' does not apply"]),
         bad(race("") + WORKLOAD, &["p.toml:11:1", "a race has one workload, but the plan has 2"]),
         bad(race("") + "[durability]\n", &["p.toml:11:1", "a race has one workload, but the plan has 2"]),
-        bad(race("memory = [\"64M\", \"1G\"]"), &["p.toml:8:1", "the axis 'memory' makes several"]),
+        bad(race("memory = [\"64M\", \"1G\"]"), &["p.toml:8:1", "'memory' has several values"]),
         bad(
             "protocol = \"race\"\n".to_string() + &ext4(""),
             &["p.toml:5:1", "a race needs at least two configurations"],
@@ -250,6 +250,12 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             &["p.toml:4:9", "a whole number of milliseconds"],
         ),
         bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of sata-7200-2009, "]),
+        bad(on("image = \"/i\"\nsize = 9\nmodel = []"), &["p.toml:4:9", "at least one model"]),
+        bad(on("image = \"/i\"\nsize = 9\nmodel = [7]"), &["p.toml:4:9", "a list of names"]),
+        bad(
+            on("image = \"/i\"\nsize = 9\nmodel = [\"ebs-gp3\", \"ebs-gp3\"]"),
+            &["p.toml:4:9", "each of them once"],
+        ),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = \"/nowhere/mine.toml\""),
             &["p.toml:4:9", "a file that can be read: No such file"],

@@ -27,7 +27,6 @@ use fsdyno_core::workload::{Fileserver, Load, Pace, fileserver};
 use fsdyno_core::{Bytes, CacheState, EngineRequest, Nanos, Role, TrialStep, WarningKind};
 use rustix::fs::Mode;
 use std::ffi::CString;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,7 +45,7 @@ impl Work for Fileserver {
             session.warn(WarningKind::CachesNotDropped, text);
         }
 
-        let phases = phases(self);
+        let phases = self.phases();
         let phase_ns = self.timing().each().0;
         let own = part.phases(&self.cold());
         session.reporter.expect(phase_ns * (phases.len() - own.start) as u64);
@@ -115,20 +114,6 @@ impl Work for Fileserver {
 }
 
 const SMALLEST_SPACE: u64 = 64 << 10;
-
-/// Which trees are read, and how many writers there are, phase by phase.
-fn phases(parameters: &Fileserver) -> Vec<(Range<u32>, u32)> {
-    let many = 1..parameters.readers + 1;
-    let mut phases = vec![(0..1, 0)];
-    // With one reader the phase of many readers would repeat the first one.
-    if parameters.readers > 1 {
-        phases.push((many.clone(), 0));
-    }
-    if parameters.writers > 0 {
-        phases.push((many, parameters.writers));
-    }
-    phases
-}
 
 fn tree_name(tree: u32) -> String {
     format!("tree-{tree}")
@@ -259,7 +244,8 @@ mod tests {
     fn phases_are_named_after_their_workers() {
         let names = |readers, writers| -> Vec<String> {
             let parameters = Fileserver { readers, writers, ..Fileserver::default() };
-            phases(&parameters).into_iter().map(|(r, w)| fileserver::phase_name(r.len() as u32, w)).collect()
+            let phases = parameters.phases().into_iter();
+            phases.map(|(r, w)| fileserver::phase_name(r.len() as u32, w)).collect()
         };
         assert_eq!(names(3, 3), ["1 reader", "3 readers", "3 readers, 3 writers"]);
         assert_eq!(names(3, 0), ["1 reader", "3 readers"]);

@@ -65,7 +65,7 @@ impl Recording<'_, '_> {
 
 /// Runs a trial and takes everything down.
 pub(crate) fn run(recording: &mut Recording<'_, '_>, slot: &Slot, case: &Case, load: Recorded<'_>) -> Ended {
-    let device = recording.plan.devices.data.clone();
+    let device = case.device.clone();
     let parent = recorded::log_directory(&recording.plan.devices, recording.state_dir);
     let place = match LogPlace::make(recording.machines.host, &parent, recording.state_dir) {
         Ok(place) => place,
@@ -139,7 +139,7 @@ fn look_at_all(
             *ended = record(recording, slot, case, &mut site, Some((recorder, model)));
             ended.left.extend(site.detach(recording.machines.host));
             // The name of the disk is another one in each trial.
-            ended.record.configuration.device = recording.plan.devices.data.clone();
+            ended.record.configuration.device = case.device.clone();
             heal(recorder).map(drop)
         }
         Recorded::Errors(parameters) => {
