@@ -206,12 +206,12 @@ impl DeviceSpec {
         self.disks().iter().any(|disk| disk.conditioning().fills() > 0)
     }
 
-    /// The model whose times the device has; nothing for anything but an image.
+    /// The model whose times its disks have: all of them, or none.
     pub fn model(&self) -> Option<&DiskModelText> {
-        match self {
+        self.disks().into_iter().find_map(|disk| match disk {
             DeviceSpec::Image(image) => image.model.as_ref(),
             _ => None,
-        }
+        })
     }
 
     /// The path that the plan names; for a stack, the path of its first disk.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// The models that come with fsdyno, each with the text of its file.
 const OWN: &[(&str, &str)] = &[
+    ("ide-7200-2002", include_str!("../../../disks/ide-7200-2002.toml")),
     ("sata-7200-2009", include_str!("../../../disks/sata-7200-2009.toml")),
     ("sata-7200-today", include_str!("../../../disks/sata-7200-today.toml")),
     ("sata-ssd", include_str!("../../../disks/sata-ssd.toml")),

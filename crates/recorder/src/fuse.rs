@@ -8,7 +8,7 @@ use crate::pace::Pace;
 use crate::recorded::{MARKS, Recorded, Stage, errno_of};
 use crate::{Result, WRITE_MAX};
 use fsdyno_core::durability::MARKS_FILE;
-use fsdyno_disk::DiskOperation;
+use fsdyno_disk::{DiskOperation, DiskRequest};
 use fsdyno_sys::timer::monotonic_ns;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -86,9 +86,10 @@ struct InTime {
 }
 
 impl InTime {
-    /// Gives the answer of a request to this range of the whole disk.
-    fn answer(self, at: u64, length: u64, answer: Box<dyn FnOnce() + Send>) {
-        self.pace.answer(self.kind, at, length, self.arrived_ns, answer);
+    /// Gives the answer of a request to this range of a part of the disk.
+    fn answer(self, part: u32, offset: u64, length: u64, answer: Box<dyn FnOnce() + Send>) {
+        let request = DiskRequest { id: 0, kind: self.kind, offset, length };
+        self.pace.answer(part, request, self.arrived_ns, answer);
     }
 }
 
@@ -194,8 +195,8 @@ impl Filesystem for Files {
             match read {
                 Ok(bytes) if is_marks => reply.data(&bytes),
                 Ok(bytes) => {
-                    let at = recorded.whole_offset(number.0, offset);
-                    in_time.answer(at, bytes.len() as u64, Box::new(move || reply.data(&bytes)));
+                    let (part, length) = (recorded.part(number.0), bytes.len() as u64);
+                    in_time.answer(part, offset, length, Box::new(move || reply.data(&bytes)));
                 }
                 Err(error) => reply.error(errno_of(error)),
             }
@@ -229,8 +230,8 @@ impl Filesystem for Files {
             match written {
                 Ok(()) if number.0 == MARKS => reply.written(length as u32),
                 Ok(()) => {
-                    let at = recorded.whole_offset(number.0, offset);
-                    in_time.answer(at, length, Box::new(move || reply.written(length as u32)));
+                    let part = recorded.part(number.0);
+                    in_time.answer(part, offset, length, Box::new(move || reply.written(length as u32)));
                 }
                 Err(error) => reply.error(errno_of(error)),
             }
@@ -260,8 +261,7 @@ impl Filesystem for Files {
         self.carry_out(move |recorded| {
             let done = recorded.zero(recorded.part(number.0), offset, length);
             count(recorded, &completed);
-            let at = recorded.whole_offset(number.0, offset);
-            in_time.answer(at, length, Box::new(move || answer(reply, done)));
+            in_time.answer(recorded.part(number.0), offset, length, Box::new(move || answer(reply, done)));
         });
     }
 
@@ -279,7 +279,7 @@ impl Filesystem for Files {
         self.carry_out(move |recorded| {
             let done = recorded.flush(recorded.part(number.0), covers);
             count(recorded, &completed);
-            in_time.answer(0, 0, Box::new(move || answer(reply, done)));
+            in_time.answer(recorded.part(number.0), 0, 0, Box::new(move || answer(reply, done)));
         });
     }
 

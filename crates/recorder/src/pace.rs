@@ -9,7 +9,7 @@ use crate::Result;
 use crate::error::RecorderError;
 use fsdyno_core::Nanos;
 use fsdyno_core::durability::PaceKept;
-use fsdyno_disk::{DiskCompletion, DiskModel, DiskOperation, DiskRequest, RequestId, Simulation};
+use fsdyno_disk::{DiskCompletion, DiskModel, DiskRequest, RequestId, Simulation};
 use fsdyno_sys::timer::monotonic_ns;
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
@@ -48,7 +48,8 @@ struct PaceState {
 
 /// A modelled disk that is switched on.
 struct Modelled {
-    simulation: Simulation,
+    /// Each part of the disk, which is a disk of its own.
+    parts: Vec<Simulation>,
     since_ns: u64,
     /// Up to when everything has happened.
     reached_ns: f64,
@@ -81,13 +82,13 @@ impl Pace {
         Ok(Pace { shared })
     }
 
-    /// Switches on a disk of a model and of this size, or off. Returns how well the one before has kept its
+    /// Switches on disks of a model, each of this size, or off. Returns how well those before have kept their
     /// times. Answers that are held back are given at once.
-    pub fn set(&self, model: Option<&DiskModel>, size: u64) -> Result<Option<PaceKept>> {
+    pub fn set(&self, model: Option<&DiskModel>, parts: u32, size: u64) -> Result<Option<PaceKept>> {
         let new = match model {
             None => None,
             Some(model) => Some(Modelled {
-                simulation: Simulation::new(model, size),
+                parts: (0..parts).map(|_| Simulation::new(model, size)).collect(),
                 since_ns: monotonic_ns(),
                 reached_ns: 0.0,
                 next: 0,
@@ -102,11 +103,11 @@ impl Pace {
         Ok(old.map(Modelled::give_up))
     }
 
-    /// Gives an answer when the disk would: the request is carried out, and arrived at this moment of
-    /// `CLOCK_MONOTONIC`.
-    pub fn answer(&self, kind: DiskOperation, offset: u64, length: u64, arrived_ns: u64, answer: Answer) {
+    /// Gives an answer when that part of the disk would: the request, whose number is given here, is carried
+    /// out, and arrived at this moment of `CLOCK_MONOTONIC`.
+    pub fn answer(&self, part: u32, request: DiskRequest, arrived_ns: u64, answer: Answer) {
         let mut state = self.shared.lock();
-        let Some(modelled) = &mut state.modelled else {
+        let Some(modelled) = state.modelled.as_mut().filter(|disk| (part as usize) < disk.parts.len()) else {
             drop(state);
             return answer();
         };
@@ -116,7 +117,7 @@ impl Pace {
         let arrived_ns = modelled.reached_ns.max(arrived_ns.saturating_sub(modelled.since_ns) as f64);
         let due = modelled.take_due(arrived_ns);
         modelled.held.insert(id, Held { arrived_ns, answer });
-        modelled.simulation.arrive(DiskRequest { id, kind, offset, length }, arrived_ns);
+        modelled.parts[part as usize].arrive(DiskRequest { id, ..request }, arrived_ns);
         drop(state);
         self.shared.tell();
         due.into_iter().for_each(|answer| answer());
@@ -141,10 +142,9 @@ impl Modelled {
     /// Takes the answers that are due by then.
     fn take_due(&mut self, until_ns: f64) -> Vec<Answer> {
         self.reached_ns = until_ns;
-        let ended = self.simulation.advance(until_ns);
         let now_ns = self.now_ns();
         let mut due = Vec::new();
-        for DiskCompletion { id, at_ns } in ended {
+        for DiskCompletion { id, at_ns } in self.parts.iter_mut().flat_map(|part| part.advance(until_ns)) {
             let Some(Held { arrived_ns, answer }) = self.held.remove(&id) else { continue };
             self.service_ns += at_ns - arrived_ns;
             // The histogram grows as needed.
@@ -152,6 +152,11 @@ impl Modelled {
             due.push(answer);
         }
         due
+    }
+
+    /// When something happens next.
+    fn next_ns(&self) -> Option<f64> {
+        self.parts.iter().filter_map(Simulation::next_ns).reduce(f64::min)
     }
 
     /// Gives all answers; says how well the times were kept until now.
@@ -191,7 +196,7 @@ impl SharedPace {
                 state = self.lock();
                 continue;
             }
-            let Some(next_ns) = modelled.simulation.next_ns() else {
+            let Some(next_ns) = modelled.next_ns() else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -224,6 +229,7 @@ impl SharedPace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_disk::DiskOperation;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Instant;
 
@@ -237,7 +243,8 @@ mod tests {
         let (answered, answer) = channel();
         let begun = Instant::now();
         let tell = move || answered.send(begun.elapsed()).unwrap_or_default();
-        pace.answer(kind, 0, 4096, monotonic_ns(), Box::new(tell));
+        let request = DiskRequest { id: 0, kind, offset: 0, length: 4096 };
+        pace.answer(0, request, monotonic_ns(), Box::new(tell));
         answer
     }
 
@@ -246,26 +253,50 @@ mod tests {
         let pace = Pace::new().unwrap();
         let at_once = asked(&pace, DiskOperation::Read).try_recv();
         assert!(at_once.is_ok(), "no model holds it back");
-        assert_eq!(pace.set(Some(&volume()), 1 << 30).unwrap(), None);
+        assert_eq!(pace.set(Some(&volume()), 1, 1 << 30).unwrap(), None);
         let begun = Instant::now();
         let pending: Vec<_> = (0..200).map(|_| asked(&pace, DiskOperation::Write)).collect();
         let took: Vec<Duration> = pending.into_iter().map(|answer| answer.recv().unwrap()).collect();
         assert!(took.iter().all(|took| *took >= Duration::from_micros(800)), "{took:?}");
         // 30 may begin at once, and the others as often as the limit allows.
         assert!(begun.elapsed() >= Duration::from_micros((200 - 31) * 1_000_000 / 3000));
-        let kept = pace.set(None, 0).unwrap().unwrap();
+        let kept = pace.set(None, 1, 0).unwrap().unwrap();
         assert_eq!(kept.requests, 200);
         assert!(kept.service_mean_ns >= Nanos(800_000) && kept.late_max_ns >= kept.late_p99_ns, "{kept:?}");
         pace.end();
     }
 
     #[test]
+    fn each_part_is_a_disk_of_its_own() {
+        let (pace, count) = (Pace::new().unwrap(), 300);
+        let took = |parts: u32| {
+            pace.set(Some(&volume()), parts, 1 << 30).unwrap();
+            let (answered, answers) = channel();
+            let begun = Instant::now();
+            for number in 0..count {
+                let answered = answered.clone();
+                let tell = move || answered.send(begun.elapsed()).unwrap_or_default();
+                let request = DiskRequest { id: 0, kind: DiskOperation::Read, offset: 0, length: 4096 };
+                pace.answer(number % parts, request, monotonic_ns(), Box::new(tell));
+            }
+            let last = answers.iter().take(count as usize).last();
+            // Of each disk, 30 may begin at once, and the others as often as its limit allows.
+            let least = Duration::from_micros(u64::from(count / parts - 31) * 1_000_000 / 3000);
+            assert!(last >= Some(least), "{last:?} {least:?}");
+            pace.set(None, 1, 0).unwrap();
+            last
+        };
+        assert!(took(3) < took(1));
+        pace.end();
+    }
+
+    #[test]
     fn a_disk_that_is_switched_off_or_ends_holds_nobody() {
-        for end in [|pace: &Pace| drop(pace.set(None, 0)), |pace: &Pace| pace.end()] {
+        for end in [|pace: &Pace| drop(pace.set(None, 1, 0)), |pace: &Pace| pace.end()] {
             let pace = Pace::new().unwrap();
             let slow = DiskModel::own_text("ebs-gp3").expect("a model").replace("600us", "10s");
             let slow = DiskModel::parse("slow", &slow).expect("a model");
-            pace.set(Some(&slow), 1 << 30).unwrap();
+            pace.set(Some(&slow), 1, 1 << 30).unwrap();
             let pending: Vec<_> = (0..10).map(|_| asked(&pace, DiskOperation::Read)).collect();
             end(&pace);
             for answer in pending {

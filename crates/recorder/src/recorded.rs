@@ -149,6 +149,11 @@ impl Recorded {
         (self.first..self.first + self.files.len() as u64).contains(&number)
     }
 
+    /// The number of parts, and the size of each.
+    pub fn part_sizes(&self) -> (u32, u64) {
+        (self.parts, self.part_size())
+    }
+
     /// The size of each part.
     fn part_size(&self) -> u64 {
         self.size.0 / u64::from(self.parts)
@@ -210,11 +215,6 @@ impl Recorded {
             (Stage::Recording | Stage::Shown, _) if whole == self.size => Ok(()),
             _ => Err(RecorderError::Refused("the size of the disk cannot be changed to this")),
         }
-    }
-
-    /// Where this byte of a file is on the whole disk.
-    pub fn whole_offset(&self, number: u64, at: u64) -> u64 {
-        u64::from(self.part(number)) * self.part_size() + at
     }
 
     /// Where a range of a part is on the whole disk.

@@ -131,7 +131,8 @@ impl Served {
             RecorderRequest::Pace { model } => {
                 let model = model.as_ref().map(|DiskModelText { name, text }| DiskModel::parse(name, text));
                 let model = model.transpose().map_err(RecorderError::Model)?;
-                Ok(RecorderReply::Pace { kept: self.pace.set(model.as_ref(), recorded.size.0)? })
+                let (parts, size) = recorded.part_sizes();
+                Ok(RecorderReply::Pace { kept: self.pace.set(model.as_ref(), parts, size)? })
             }
             RecorderRequest::Check => {
                 recorded.state()?;

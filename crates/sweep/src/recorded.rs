@@ -33,11 +33,11 @@ pub(crate) enum Recorded<'a> {
     Cuts(&'a Durability),
     /// Requests fail.
     Errors(&'a IoErrors),
-    /// An ordinary load runs, with the times of another disk.
+    /// An ordinary load runs, with the times of other disks.
     Paced {
-        /// The plan's device.
-        image: &'a Image,
-        /// Its model.
+        /// The device.
+        device: &'a DeviceSpec,
+        /// The model of its disks.
         model: &'a DiskModelText,
     },
 }
@@ -48,18 +48,17 @@ impl Recorded<'_> {
         match self {
             Recorded::Cuts(parameters) => parameters.size,
             Recorded::Errors(parameters) => parameters.size,
-            Recorded::Paced { image, .. } => image.size,
+            Recorded::Paced { device, .. } => device.size().unwrap_or_default(),
         }
     }
 }
 
 /// The load of a case, if it runs on such a disk.
 pub(crate) fn load(case: &Case) -> Option<Recorded<'_>> {
-    match (&case.workload, &case.device) {
-        (Workload::Durability(parameters), _) => Some(Recorded::Cuts(parameters)),
-        (Workload::IoErrors(parameters), _) => Some(Recorded::Errors(parameters)),
-        (_, DeviceSpec::Image(image)) => image.model.as_ref().map(|model| Recorded::Paced { image, model }),
-        _ => None,
+    match &case.workload {
+        Workload::Durability(parameters) => Some(Recorded::Cuts(parameters)),
+        Workload::IoErrors(parameters) => Some(Recorded::Errors(parameters)),
+        _ => case.device.model().map(|model| Recorded::Paced { device: &case.device, model }),
     }
 }
 
@@ -81,7 +80,7 @@ impl<'a> Shape<'a> {
     pub fn of(data: &'a DeviceSpec, load: Recorded<'a>) -> Shape<'a> {
         let is_stack = !data.below().is_empty();
         let (sector, model) = match load {
-            Recorded::Paced { image, model } => (image.sector, Some(model)),
+            Recorded::Paced { device, model } => (sector(device), Some(model)),
             Recorded::Cuts(_) | Recorded::Errors(_) => (Image::SECTORS[0], None),
         };
         Shape { stack: is_stack.then_some(data), size: load.size(), sector, model }
@@ -138,6 +137,14 @@ impl<'a> Shape<'a> {
             Some(DeviceSpec::Md(Md { level, disks, .. })) if level.is_redundant() => Some(disks.len()),
             _ => None,
         }
+    }
+}
+
+/// The logical block of the disks of a device, all of which are images of the same kind.
+fn sector(device: &DeviceSpec) -> Bytes {
+    match device.disks().first() {
+        Some(DeviceSpec::Image(image)) => image.sector,
+        _ => Image::SECTORS[0],
     }
 }
 

@@ -66,7 +66,7 @@ pub enum RecorderRequest {
         fault: Option<FaultRequest>,
     },
     /// Lets requests to the disk end from now on when a disk of this model would have ended them, which has
-    /// just been switched on; `None`: as soon as they are carried out.
+    /// just been switched on; `None`: as soon as they are carried out. Each part is a disk of its own.
     Pace {
         /// The model.
         model: Option<DiskModelText>,

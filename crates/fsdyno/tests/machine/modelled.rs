@@ -9,7 +9,7 @@ use std::process::Stdio;
 tests! {
     requests_take_what_the_model_says: NEEDED;
     a_modelled_disk_that_is_killed_leaves_nothing: NEEDED;
-    a_guest_has_the_times_of_the_model: &[Requirement::All(GUEST), Requirement::Root, Requirement::Fuse];
+    the_disks_of_an_array_in_a_guest_have_the_times_of_the_model: &[Requirement::All(GUEST), Requirement::Root, Requirement::Fuse];
     a_model_of_ones_own_is_a_file: &[Requirement::Root];
 }
 
@@ -60,11 +60,20 @@ fn requests_take_what_the_model_says() {
     sandbox.shows(&["show"], &["modelled: sata-7200-2009"]);
 }
 
-/// Emulation is slow, and the disk is not: it is on this machine.
-fn a_guest_has_the_times_of_the_model() {
+/// Emulation is slow, and the disks are not: they are on this machine.
+fn the_disks_of_an_array_in_a_guest_have_the_times_of_the_model() {
     let sandbox = Sandbox::new();
-    sandbox.sweep(&plan(&sandbox, "3s").replace("[axes]", "[axes]\nkernel = [\"debian:6.1\"]"));
-    verify(&sandbox.stored()["trials"][0]);
+    let plan = plan(&sandbox, "3s").replace("[axes]", "[axes]\nkernel = [\"debian:6.1\"]");
+    let (before, after) = plan.split_once("[device]").expect("a device");
+    let (disk, after) = after.split_once("[axes]").expect("axes");
+    let disk = disk.trim().replace("512M", "256M").replace('\n', ", ");
+    sandbox.sweep(&format!(
+        "{before}[device.md]\nlevel = \"raid0\"\ndisks = {{ {disk}, count = 2 }}\n\n[axes]{after}"
+    ));
+    let trial = &sandbox.stored()["trials"][0];
+    verify(trial);
+    assert_eq!(trial["configuration"]["device"]["md"]["disks"].as_array().map(Vec::len), Some(2), "{trial}");
+    sandbox.shows(&["show"], &["modelled: sata-7200-2009"]);
 }
 
 fn verify(trial: &Value) {

@@ -201,10 +201,13 @@ fn journals(
     Ok(Some(journals))
 }
 
-/// A single disk that has a table of its own.
+/// A disk that has a table of its own, and its own times.
 pub(super) fn disk_of(table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
     table.only(&DISK.concat())?;
-    disk_of_several(table, exactly_one(table, &KINDS)?)
+    match table.get(MODEL) {
+        Some(_) => Err(table.refuse(MODEL, "given in [device], for an image or the disks of a stack")),
+        None => disk(table, exactly_one(table, &KINDS)?),
+    }
 }
 
 /// Whichever of these keys the table has.
@@ -233,11 +236,11 @@ fn refuse_others(table: &Section<'_>, belong: &[&str], kind: &str) -> Result<(),
     other.map_or(Ok(()), |key| Err(pointless(table, key, kind)))
 }
 
-/// A disk that is not the device itself: the times of a model are those of a whole device.
-fn disk_of_several(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
-    match table.get(MODEL) {
-        Some(_) => Err(table.refuse(MODEL, "given in [device] itself, for a single image")),
-        None => disk(table, kind),
+/// One of the disks of a stack: a list of models is that of a plan whose device is one disk.
+fn member(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
+    match table.get(MODEL).map(|node| &node.value) {
+        Some(Value::Array(_)) => Err(table.refuse(MODEL, "one model, as this is one disk of several")),
+        _ => disk(table, kind),
     }
 }
 
@@ -423,7 +426,12 @@ fn disks(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DeviceSpec
     let own = |node| Section::new(table.document(), node, format!("{} disks", table.name));
     let disks = match &node.value {
         Value::Array(nodes) => {
-            nodes.iter().map(|node| disk_of(&own(node)?)).collect::<Result<Vec<_>, _>>()?
+            let read = |node| {
+                let own = own(node)?;
+                own.only(&DISK.concat())?;
+                member(&own, exactly_one(&own, &KINDS)?)
+            };
+            nodes.iter().map(read).collect::<Result<Vec<_>, _>>()?
         }
         _ => alike(&own(node)?)?,
     };
@@ -435,6 +443,15 @@ fn disks(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DeviceSpec
     if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
         let path = twice[0].display().to_string();
         return Err(table.error(key, PlanProblem::SameDevice { path }));
+    }
+    let like_first = |disk: &DeviceSpec| match (disk, &disks[0]) {
+        (DeviceSpec::Image(one), DeviceSpec::Image(first)) => {
+            *one == Image { path: one.path.clone(), ..first.clone() }
+        }
+        _ => false,
+    };
+    if disks.iter().any(|disk| disk.model().is_some()) && !disks.iter().all(like_first) {
+        return Err(table.refuse(key, "disks that are alike but for their paths, as some have a model"));
     }
     Ok(Some(disks))
 }
@@ -454,7 +471,7 @@ fn alike(table: &Section<'_>) -> Result<Vec<DeviceSpec>, PlanError> {
         );
     }
     let AlikeKeys { count } = AlikeKeys::read(table)?;
-    let first = disk_of_several(table, kind)?;
+    let first = member(table, kind)?;
     let numbered = |number: u32| {
         first.on_other_disks(&mut |disk| {
             let DeviceSpec::Image(image) = disk else { return Ok(disk.clone()) };

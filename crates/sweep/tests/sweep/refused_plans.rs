@@ -249,7 +249,7 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
             on("image = \"/i\"\nsize = 9\ndelay = 0.0015"),
             &["p.toml:4:9", "a whole number of milliseconds"],
         ),
-        bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of sata-7200-2009, "]),
+        bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of ide-7200-2002, "]),
         bad(on("image = \"/i\"\nsize = 9\nmodel = []"), &["p.toml:4:9", "at least one model"]),
         bad(on("image = \"/i\"\nsize = 9\nmodel = [7]"), &["p.toml:4:9", "a list of names"]),
         bad(
@@ -266,13 +266,19 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(
             on(
-                "md = { level = \"raid1\", disks = { image = \"/i\", size = 9, count = 2, model = \"ebs-gp3\" } }",
+                "md = { level = \"raid1\", disks = { image = \"/i\", size = 9, count = 2, model = [\"ebs-gp3\"] } }",
             ),
-            &["p.toml:2:", "'model'", "in [device] itself, for a single image"],
+            &["p.toml:2:", "'model'", "one model, as this is one disk of several"],
+        ),
+        bad(
+            on(
+                "md.level = \"raid1\"\nmd.disks = [{ image = \"/i\", size = 9, model = \"ebs-gp3\" }, { image = \"/j\", size = 9 }]",
+            ),
+            &["p.toml:3:", "'disks'", "alike but for their paths"],
         ),
         bad(
             on("image = \"/i\"\nsize = 9\njournals.log = { image = \"/j\", size = 9, model = \"ebs-gp3\" }"),
-            &["p.toml:4:", "'model'", "in [device] itself, for a single image"],
+            &["p.toml:4:", "'model'", "in [device], for an image or the disks of a stack"],
         ),
         bad(on("directory = \"/tmp\"\ndelay = 1"), &["p.toml:3:9", "'delay' does not apply to 'directory'"]),
         bad(
