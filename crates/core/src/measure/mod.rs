@@ -308,7 +308,12 @@ impl Measure {
     /// load, and does not only sum up or explain what others show.
     pub fn is_shown_beside(&self) -> bool {
         !self.is_of_lifecycle()
-            && !matches!(self.source, MeasureSource::Throughput | MeasureSource::Flushes(_))
+            && !matches!(
+                self.source,
+                MeasureSource::Throughput
+                    | MeasureSource::Flushes(_)
+                    | MeasureSource::Role(PhaseSelector::ReadersAndWriters, _, Figure::ItemRate)
+            )
     }
 
     /// The measures that have a short name, and the columns that these trials have from imported tables.
