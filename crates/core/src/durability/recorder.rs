@@ -150,27 +150,18 @@ pub struct PaceKept {
 }
 
 impl PaceKept {
-    /// By which share of the time that they take requests were late in the mean. A load that waits for each
-    /// of them has figures that are shifted by that much.
+    /// By which share of the time that requests take the latest 1 % of them were late.
     pub fn late_share(&self) -> f64 {
-        self.late_mean_ns.0 as f64 / self.service_mean_ns.0.max(1) as f64
+        self.late_p99_ns.0 as f64 / self.service_mean_ns.0.max(1) as f64
     }
 
-    /// The punctuality of both together; of two percentiles the worse.
+    /// Whichever of two was later, with the requests of both.
     #[must_use]
-    pub fn and(self, other: PaceKept) -> PaceKept {
+    pub fn or_worse(self, other: PaceKept) -> PaceKept {
         let requests = self.requests.saturating_add(other.requests);
-        let mean = |one: Nanos, another: Nanos| {
-            let sum = one.0 as f64 * self.requests as f64 + another.0 as f64 * other.requests as f64;
-            Nanos((sum / requests.max(1) as f64) as u64)
-        };
-        PaceKept {
-            requests,
-            service_mean_ns: mean(self.service_mean_ns, other.service_mean_ns),
-            late_mean_ns: mean(self.late_mean_ns, other.late_mean_ns),
-            late_p99_ns: self.late_p99_ns.max(other.late_p99_ns),
-            late_max_ns: self.late_max_ns.max(other.late_max_ns),
-        }
+        let late_max_ns = self.late_max_ns.max(other.late_max_ns);
+        let worse = if self.late_share() > other.late_share() { self } else { other };
+        PaceKept { requests, late_max_ns, ..worse }
     }
 }
 

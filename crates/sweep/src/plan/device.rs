@@ -203,11 +203,16 @@ fn journals(
 
 /// A disk that has a table of its own, and its own times.
 pub(super) fn disk_of(table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
-    table.only(&DISK.concat())?;
-    match table.get(MODEL) {
-        Some(_) => Err(table.refuse(MODEL, "given in [device], for an image or the disks of a stack")),
-        None => disk(table, exactly_one(table, &KINDS)?),
+    if table.get(MODEL).is_some() {
+        return Err(table.refuse(MODEL, "given in [device], for an image or the disks of a stack"));
     }
+    member_of(table)
+}
+
+/// A disk of a stack that has a table of its own.
+fn member_of(table: &Section<'_>) -> Result<DeviceSpec, PlanError> {
+    table.only(&DISK.concat())?;
+    member(table, exactly_one(table, &KINDS)?)
 }
 
 /// Whichever of these keys the table has.
@@ -426,12 +431,7 @@ fn disks(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DeviceSpec
     let own = |node| Section::new(table.document(), node, format!("{} disks", table.name));
     let disks = match &node.value {
         Value::Array(nodes) => {
-            let read = |node| {
-                let own = own(node)?;
-                own.only(&DISK.concat())?;
-                member(&own, exactly_one(&own, &KINDS)?)
-            };
-            nodes.iter().map(read).collect::<Result<Vec<_>, _>>()?
+            nodes.iter().map(|node| member_of(&own(node)?)).collect::<Result<Vec<_>, _>>()?
         }
         _ => alike(&own(node)?)?,
     };

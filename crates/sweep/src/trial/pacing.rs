@@ -12,9 +12,8 @@ use std::time::Duration;
 
 /// The time that a recorder may take for a reply: it may have to replay a whole log.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// By which share of the time that its requests take a modelled disk may be late in the mean: what a
-/// difference between configurations must have to be called material.
-const LATE_SHARE: f64 = 0.05;
+/// By which share of the time that its requests take a modelled disk may be late.
+const LATE_SHARE: f64 = 0.02;
 
 /// The times of a disk during a trial.
 pub(crate) struct Pacing<'a> {
@@ -38,7 +37,7 @@ impl<'a> Pacing<'a> {
         match reply.map_err(|error| Box::new(host_failure(&error)))? {
             RecorderReply::Pace { kept } => {
                 self.kept = match (self.kept, kept) {
-                    (Some(before), Some(kept)) => Some(before.and(kept)),
+                    (Some(before), Some(kept)) => Some(before.or_worse(kept)),
                     (one, other) => one.or(other),
                 };
                 Ok(())
