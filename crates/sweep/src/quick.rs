@@ -290,6 +290,9 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(host: &mut dyn Host, place: &'a Scratch, options: &QuickOptions<'a>) -> Result<Self, QuickError> {
+        if place.is_block && !options.disks.is_empty() {
+            return Err(QuickError::HasTimes { target: place.target.clone() });
+        }
         let needed = Bytes(LEAST_TREES.0 * ROOM);
         if place.room < needed {
             let Scratch { ref target, room, is_block, .. } = *place;
@@ -297,9 +300,6 @@ impl<'a> Draft<'a> {
         }
         let text = host.read_text(Path::new("/proc/meminfo")).unwrap_or_default();
         let total = meminfo::value(&text, "MemTotal").map_or(u64::MAX, |total| total.0);
-        if place.is_block && !options.disks.is_empty() {
-            return Err(QuickError::HasTimes { target: place.target.clone() });
-        }
         Ok(Draft {
             place,
             disks: options.disks,

@@ -40,6 +40,7 @@ use fsdyno_verdict::text;
 use fsdyno_verdict::{UnreadableHistogram, View};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::LazyLock;
 use std::thread;
@@ -159,6 +160,9 @@ fn title(view: &View, trials: &[TrialRecord], sections: &[(&str, &str)]) -> Mark
     let header = &view.header;
     let machine =
         trials.iter().map(|trial| &trial.environment).find(|environment| !environment.kernel.is_empty());
+    let models: BTreeSet<&str> =
+        trials.iter().filter_map(|trial| Some(&*trial.configuration.device.model()?.name)).collect();
+    let models: Vec<&str> = models.into_iter().collect();
     html! {
         header {
             p.kicker { "fsdyno · sweep " (header.id) }
@@ -172,6 +176,7 @@ fn title(view: &View, trials: &[TrialRecord], sections: &[(&str, &str)]) -> Mark
                     @if !environment.cpu_model.is_empty() { " · " (environment.cpus) " x " (environment.cpu_model) }
                     ", " (text::size(fsdyno_core::Bytes(environment.memory_bytes)))
                 }
+                @if !models.is_empty() { " · modelled: " (models.join(", ")) }
             }
             nav aria-label="Sections" {
                 @for (anchor, name) in sections {
@@ -199,7 +204,9 @@ const SECTIONS: &[(&str, &str)] = &[
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_core::device::{DiskModelText, Image};
     use fsdyno_core::result::Quantile;
+    use fsdyno_core::{Bytes, DeviceSpec};
 
     fn page_of(measure: &str, trials: &[TrialRecord]) -> String {
         let details = |case| Ok(trials.iter().filter(|trial| trial.case == case).cloned().collect());
@@ -282,6 +289,20 @@ mod tests {
             let wanted = wanted.replace("&#39;", "'");
             assert!(page.contains(&wanted), "{wanted}");
         }
+    }
+
+    #[test]
+    fn the_top_of_the_page_says_that_a_disk_is_modelled() {
+        let mut trials = fixture::trials();
+        assert!(!page_of("read", &trials).contains("modelled:"));
+        let model = DiskModelText { name: "ebs-gp3".to_string(), text: String::new() };
+        let image = Image { model: Some(model), ..Image::new("/i", Bytes(1 << 30)) };
+        for trial in &mut trials {
+            trial.configuration.device = DeviceSpec::Image(image.clone());
+        }
+        let page = page_of("read", &trials);
+        let top = page.split("</header>").next().unwrap_or_default();
+        assert!(top.contains(" · modelled: ebs-gp3"), "{top}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `[device.md]` and `[device.lvm]` build one device from several disks, and `[device.pool]` leaves that to
 //! the filesystem; `disks` lists them: one table each, or one with `count` for identical images.
 
-use super::document::{Origin, Section, Value};
+use super::document::{Node, Origin, Section, Value};
 use super::keys::{KeyTable, Keys, table};
 use crate::error::{PlanError, PlanProblem};
 use fsdyno_core::device::{
@@ -292,39 +292,47 @@ fn milliseconds(table: &Section<'_>, key: &'static str) -> Result<Option<Nanos>,
 /// Models of disks, each by its name or its file: one, or a list of them.
 fn models(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DiskModelText>>, PlanError> {
     let Some(node) = table.get(key) else { return Ok(None) };
-    let named: Vec<&str> = match &node.value {
-        Value::Array(nodes) => {
-            let texts = nodes.iter().map(|node| match &node.value {
-                Value::String(text) => Some(text.as_str()),
-                _ => None,
-            });
-            texts
-                .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| table.refuse(key, "the name of a model, or a list of names"))?
-        }
-        _ => table.string(key)?.into_iter().collect(),
+    let nodes = match &node.value {
+        Value::Array(nodes) if nodes.is_empty() => return Err(table.refuse(key, "at least one model")),
+        Value::Array(nodes) => &nodes[..],
+        _ => std::slice::from_ref(node),
     };
-    let is_twice = (1..named.len()).any(|later| named[..later].contains(&named[later]));
-    if named.is_empty() || is_twice {
-        return Err(table.refuse(key, "at least one model, and each of them once"));
+    let mut models: Vec<DiskModelText> = Vec::new();
+    for node in nodes {
+        let model = model(table, key, node)?;
+        if models.contains(&model) {
+            return Err(not_a_model(table, key, node, "a model that is not in the list yet".to_string()));
+        }
+        models.push(model);
     }
-    named.into_iter().map(|named| model(table, key, named)).collect::<Result<_, _>>().map(Some)
+    Ok(Some(models))
 }
 
-fn model(table: &Section<'_>, key: &'static str, named: &str) -> Result<DiskModelText, PlanError> {
+fn model(table: &Section<'_>, key: &'static str, node: &Node) -> Result<DiskModelText, PlanError> {
+    let refused = |expected: String| not_a_model(table, key, node, expected);
+    let Value::String(named) = &node.value else {
+        return Err(refused("the name of a model, or a list of names".to_string()));
+    };
     let text = match DiskModel::own_text(named) {
         Some(text) => text.to_string(),
-        None if Path::new(named).is_absolute() => model_file(Path::new(named))
-            .map_err(|why| table.refuse(key, format!("a file that can be read: {why}")))?,
+        None if Path::new(named).is_absolute() => {
+            model_file(Path::new(named)).map_err(|why| refused(format!("a file that can be read: {why}")))?
+        }
         None => {
             let own = DiskModel::own_names().collect::<Vec<_>>().join(", ");
-            return Err(table.refuse(key, format!("one of {own}, or the absolute path of a file")));
+            return Err(refused(format!("one of {own}, or the absolute path of a file")));
         }
     };
     match DiskModel::parse(named, &text) {
-        Ok(_) => Ok(DiskModelText { name: named.to_string(), text }),
-        Err(error) => Err(table.refuse(key, format!("the model of a disk: {error}"))),
+        Ok(_) => Ok(DiskModelText { name: named.clone(), text }),
+        Err(error) => Err(refused(format!("the model of a disk: {error}"))),
     }
+}
+
+/// Refuses a model, at its place in a list.
+fn not_a_model(table: &Section<'_>, key: &'static str, node: &Node, expected: String) -> PlanError {
+    let problem = PlanProblem::Value { key: key.to_string(), expected, found: node.describe() };
+    table.document().error(&node.origin, problem)
 }
 
 /// The text of a file that is as short as a model.

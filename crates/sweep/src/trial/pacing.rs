@@ -65,14 +65,14 @@ impl<'a> Pacing<'a> {
         if kept.late_share() > LATE_SHARE {
             let ms = |time: Nanos| format!("{:.2} ms", time.as_secs_f64() * 1e3);
             let text = format!(
-                "this machine is too busy, or too slow, for '{}': of {} requests, which take {} in the mean, \
-                 ended {} late in the mean, 1 % more than {}, and one {}",
-                self.model.name,
+                "{} requests, which take {} in the mean, were {} late in the mean, 1 % over {}, and one {}: this \
+                 machine is too busy, or too slow, for '{}'",
                 kept.requests,
                 ms(kept.service_mean_ns),
                 ms(kept.late_mean_ns),
                 ms(kept.late_p99_ns),
-                ms(kept.late_max_ns)
+                ms(kept.late_max_ns),
+                self.model.name
             );
             record.warnings.push(Warning::new(WarningKind::ModelLate, text));
         }

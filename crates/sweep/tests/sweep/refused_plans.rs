@@ -251,10 +251,14 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         ),
         bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of ide-7200-2002, "]),
         bad(on("image = \"/i\"\nsize = 9\nmodel = []"), &["p.toml:4:9", "at least one model"]),
-        bad(on("image = \"/i\"\nsize = 9\nmodel = [7]"), &["p.toml:4:9", "a list of names"]),
+        bad(on("image = \"/i\"\nsize = 9\nmodel = [7]"), &["p.toml:4:10", "a list of names"]),
+        bad(
+            on("image = \"/i\"\nsize = 9\nmodel = [\"ebs-gp3\", \"floppy\"]"),
+            &["p.toml:4:21", "one of ide-7200-2002, ", "not 'floppy'"],
+        ),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = [\"ebs-gp3\", \"ebs-gp3\"]"),
-            &["p.toml:4:9", "each of them once"],
+            &["p.toml:4:21", "a model that is not in the list yet", "not 'ebs-gp3'"],
         ),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = \"/nowhere/mine.toml\""),
