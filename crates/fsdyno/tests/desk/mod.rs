@@ -28,6 +28,7 @@ impl Desk {
     pub fn run(&self, arguments: &[&str]) -> Output {
         let state = self.path("state").display().to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        command.env_remove("COLUMNS");
         command.args(arguments).args(["--state", &state]).current_dir(self.0.path()).stdin(Stdio::null());
         command.output().expect("run fsdyno")
     }

@@ -432,10 +432,11 @@ impl Sandbox {
         binary
     }
 
-    /// The binary with the sandbox as its state directory.
+    /// The binary with the sandbox as its state directory, and lines of its own width, whatever the terminal.
     pub fn fsdyno(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
         command.args(arguments).env("XDG_STATE_HOME", self.path("state")).current_dir(self.directory.path());
+        command.env_remove("COLUMNS");
         command
     }
 
