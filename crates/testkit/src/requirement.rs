@@ -38,6 +38,9 @@ pub enum Requirement {
     Quiet,
     /// That the rest exists, and nothing more: the test looks at the machine and uses none of its devices.
     OnlyLooks,
+    /// Room for images and directories of its own: the test names no device, and looks at nothing that others
+    /// have. Whoever runs the tests may run several of them at once.
+    OwnImages,
     /// Time for the long run before a release, which this is left to: `scripts/soak faults`. Whoever runs the
     /// tests sees to it.
     Soak,
@@ -91,9 +94,11 @@ impl Requirement {
                 let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 (known.split_whitespace().any(|word| word == name), format!("kernel filesystem {name}"))
             }
-            Requirement::Quiet | Requirement::NoRecorder | Requirement::OnlyLooks | Requirement::Soak => {
-                (true, String::new())
-            }
+            Requirement::Quiet
+            | Requirement::NoRecorder
+            | Requirement::OnlyLooks
+            | Requirement::OwnImages
+            | Requirement::Soak => (true, String::new()),
             Requirement::All(all) => {
                 let unmet: Vec<String> = all.iter().filter_map(|requirement| requirement.unmet()).collect();
                 (unmet.is_empty(), unmet.join(", "))

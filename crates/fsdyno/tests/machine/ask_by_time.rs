@@ -2,7 +2,7 @@
 
 use crate::support::disk::Disk;
 use crate::support::guarded::{Loop, Mount, ext4};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Requirement, Sandbox, describe};
 use fsdyno_core::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -12,15 +12,15 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 tests! {
-    a_sweep_is_fitted_to_a_time_and_says_so: MAKING_FILESYSTEMS;
-    an_interrupted_sweep_keeps_what_was_chosen: MAKING_FILESYSTEMS;
-    a_sweep_ends_when_its_time_is_up: MAKING_FILESYSTEMS;
+    a_sweep_is_fitted_to_a_time_and_says_so: MAKING_ON_IMAGES;
+    an_interrupted_sweep_keeps_what_was_chosen: MAKING_ON_IMAGES;
+    a_sweep_ends_when_its_time_is_up: MAKING_ON_IMAGES;
     a_disk_is_asked_about_without_a_plan: &[
         Requirement::All(MAKING_FILESYSTEMS),
         Requirement::Program("losetup"),
         Requirement::Program("addpart"),
     ];
-    a_quick_plan_is_saved: MAKING_FILESYSTEMS;
+    a_quick_plan_is_saved: MAKING_ON_IMAGES;
     a_time_that_makes_no_sense_is_refused: &[];
 }
 

@@ -1,12 +1,12 @@
 //! `repetitions = "auto"` as users run it: killed on the way, continued without its plan, and extended.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe};
+use crate::support::{MAKING_ON_IMAGES, Sandbox, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Output;
 
 tests! {
-    a_sweep_that_decides_itself_is_killed_continued_and_extended: MAKING_FILESYSTEMS;
+    a_sweep_that_decides_itself_is_killed_continued_and_extended: MAKING_ON_IMAGES;
 }
 
 /// The most blocks that decide.

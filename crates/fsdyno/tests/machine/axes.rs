@@ -6,7 +6,7 @@
 
 mod rows;
 
-use crate::support::MAKING_FILESYSTEMS;
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES};
 use fsdyno_core::axis::{AXES, Levels, OF_SERVING};
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices, WarningKind};
@@ -26,10 +26,10 @@ use std::sync::atomic::AtomicBool;
 tests! {
     levels_of_all_filesystems_are_in_force: MAKING_FILESYSTEMS =>
         || { fsdyno_core::filesystem::names().for_each(|name| run(&common(name))) };
-    levels_of_ext_are_in_force: MAKING_FILESYSTEMS => || run(&ext());
-    levels_of_xfs_are_in_force: MAKING_FILESYSTEMS => || run(&xfs());
-    levels_of_btrfs_are_in_force: MAKING_FILESYSTEMS => || run(&btrfs());
-    levels_of_other_filesystems_are_in_force_if_supported: MAKING_FILESYSTEMS => || run(&others());
+    levels_of_ext_are_in_force: MAKING_ON_IMAGES => || run(&ext());
+    levels_of_xfs_are_in_force: MAKING_ON_IMAGES => || run(&xfs());
+    levels_of_btrfs_are_in_force: MAKING_ON_IMAGES => || run(&btrfs());
+    levels_of_other_filesystems_are_in_force_if_supported: MAKING_ON_IMAGES => || run(&others());
     no_level_is_forgotten: MAKING_FILESYSTEMS;
     block_devices_serve_trial_after_trial: MAKING_FILESYSTEMS;
 }

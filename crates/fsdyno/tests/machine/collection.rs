@@ -1,12 +1,12 @@
 //! collection: what was written is read, copied and deleted, on every filesystem, with generated and with
 //! existing files.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use crate::support::{MAKING_ON_IMAGES, Sandbox, describe, json};
 use fsdyno_testkit::in_memory;
 use std::fs;
 
 tests! {
-    every_test_sees_every_file: MAKING_FILESYSTEMS;
+    every_test_sees_every_file: MAKING_ON_IMAGES;
 }
 
 fn every_test_sees_every_file() {

@@ -9,15 +9,15 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+const ON_IMAGES: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::OwnImages];
 
 tests! {
     bad_plans_get_one_clear_error: &[];
     bench_needs_no_root_and_tidies_up: &[Requirement::Root];
     an_interrupted_bench_tidies_up: &[];
-    an_interrupted_sweep_is_undone_and_can_resume: ROOT_AND_LOOP;
-    a_second_sweep_is_refused_by_the_name_of_the_first: ROOT_AND_LOOP;
-    a_full_device_fails_its_trial_only: ROOT_AND_LOOP;
+    an_interrupted_sweep_is_undone_and_can_resume: ON_IMAGES;
+    a_second_sweep_is_refused_by_the_name_of_the_first: ON_IMAGES;
+    a_full_device_fails_its_trial_only: ON_IMAGES;
     a_profile_shapes_the_trees_of_a_plan: &[];
     a_closed_pipe_is_not_an_error: &[];
     a_reader_that_stops_reading_stops_nothing: &[];

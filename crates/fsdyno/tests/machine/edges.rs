@@ -2,7 +2,7 @@
 //! among the system's files, a value that the kernel changes.
 
 use crate::support::guarded::{LOOP, Loop, ext4, hash};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Requirement, Sandbox, describe};
 use std::fs;
 use std::process::Command;
 
@@ -12,7 +12,7 @@ tests! {
     a_named_loop_device_that_the_host_caches_is_told: &[Requirement::All(MAKING_FILESYSTEMS), Requirement::All(LOOP)];
     a_setting_that_the_kernel_changes_comes_back: MAKING_FILESYSTEMS;
     a_thread_that_cannot_be_started_is_an_error: &[
-        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::All(MAKING_ON_IMAGES),
         Requirement::Program("strace"),
     ];
     a_load_that_needs_more_memory_than_there_is_fails: &[];

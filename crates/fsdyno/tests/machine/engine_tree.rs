@@ -1,7 +1,7 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory use, and
 //! being stopped.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox};
+use crate::support::{MAKING_ON_IMAGES, Sandbox, wait_until};
 use fsdyno_core::workload::{Content, Fileserver, Ramp, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Progress, TrialStep, Workload};
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 tests! {
-    a_full_pass_has_the_published_counts: MAKING_FILESYSTEMS;
-    a_full_device_fails_with_operation_and_path: MAKING_FILESYSTEMS;
-    a_filesystem_without_inodes_says_so: MAKING_FILESYSTEMS;
-    direct_io_reads_and_writes_whole_blocks: MAKING_FILESYSTEMS;
+    a_full_pass_has_the_published_counts: MAKING_ON_IMAGES;
+    a_full_device_fails_with_operation_and_path: MAKING_ON_IMAGES;
+    a_filesystem_without_inodes_says_so: MAKING_ON_IMAGES;
+    direct_io_reads_and_writes_whole_blocks: MAKING_ON_IMAGES;
     memory_stays_flat: &[];
     the_end_of_stdin_stops_and_tidies: &[];
 }
@@ -44,7 +44,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        succeed(Command::new("umount").arg(&self.mountpoint));
+        // A program that another test starts has what this one has open there, until it calls exec.
+        let unmounts =
+            || Command::new("umount").arg(&self.mountpoint).status().is_ok_and(|end| end.success());
+        wait_until("the filesystem is unmounted", unmounts);
     }
 }
 

@@ -44,20 +44,21 @@ const BONNIE: &[Requirement] = &[
     Requirement::Loop,
     Requirement::Program("bonnie++"),
     Requirement::Program("bon_csv2txt"),
+    Requirement::OwnImages,
 ];
-const POSTMARK: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("postmark")];
+const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::OwnImages];
 const FIO: &[Requirement] =
     &[Requirement::Root, Requirement::Loop, Requirement::Program("fio"), Requirement::Program("pgrep")];
 
 tests! {
     bonnie_reports_its_parts: BONNIE;
-    postmark_reports_its_counts: POSTMARK;
-    fio_reports_its_jobs: FIO;
-    fio_reports_what_its_options_make_of_a_job: FIO;
-    dbench_reports_its_operations: &[Requirement::Root, Requirement::Loop, Requirement::Program("dbench")];
-    sqlite_reports_its_tests: &[Requirement::Root, Requirement::Loop, Requirement::Program("sqlite3")];
+    postmark_reports_its_counts: &[Requirement::All(LOOP), Requirement::Program("postmark")];
+    fio_reports_its_jobs: &[Requirement::All(FIO), Requirement::OwnImages];
+    fio_reports_what_its_options_make_of_a_job: &[Requirement::All(FIO), Requirement::OwnImages];
+    dbench_reports_its_operations: &[Requirement::All(LOOP), Requirement::Program("dbench")];
+    sqlite_reports_its_tests: &[Requirement::All(LOOP), Requirement::Program("sqlite3")];
     pgbench_has_a_server_of_its_own:
-        &[Requirement::Root, Requirement::Loop, Requirement::Program("pgbench"), Requirement::Program("pgrep")];
+        &[Requirement::All(LOOP), Requirement::Program("pgbench"), Requirement::Program("pgrep")];
     the_error_of_a_program_is_kept: BONNIE;
     a_killed_sweep_leaves_no_program: FIO;
 }

@@ -24,10 +24,10 @@ const NEEDED: &[Requirement] = &[
 tests! {
     blocks_run_on_one_machine_each: NEEDED;
     a_lost_machine_loses_one_trial: &[Requirement::All(NEEDED), Requirement::Soak];
-    a_killed_coordinator_leaves_nothing_and_is_resumed: NEEDED;
-    an_interrupted_fleet_is_undone: NEEDED;
+    a_killed_coordinator_leaves_nothing_and_is_resumed: &[Requirement::All(NEEDED), Requirement::OwnImages];
+    an_interrupted_fleet_is_undone: &[Requirement::All(NEEDED), Requirement::OwnImages];
     a_second_signal_ends_the_wait_for_a_machine_that_hangs: NEEDED;
-    a_race_on_a_fleet_goes_on_with_the_same_blocks: NEEDED;
+    a_race_on_a_fleet_goes_on_with_the_same_blocks: &[Requirement::All(NEEDED), Requirement::OwnImages];
     devices_are_confirmed_for_each_machine: NEEDED;
     what_a_fleet_cannot_do_is_refused: &[];
 }

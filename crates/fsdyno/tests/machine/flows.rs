@@ -1,6 +1,6 @@
 //! Flows as users run them: the calls of `varmail` as strace sees them, and each flow as a plan.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ tests! {
         &[Requirement::Program("strace"), Requirement::Program("dbench")];
     every_flow_is_a_plan_that_can_be_dry_run: &[];
     a_flow_is_measured_in_a_directory_and_shown_everywhere: &[];
-    several_numbers_of_workers_are_swept_and_shown: MAKING_FILESYSTEMS;
+    several_numbers_of_workers_are_swept_and_shown: MAKING_ON_IMAGES;
 }
 
 /// Returns what `enough` finds in the trace of a plan's load. How far the load comes in its time depends on

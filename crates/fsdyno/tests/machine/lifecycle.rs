@@ -1,7 +1,7 @@
 //! The steps around the load on real filesystems: the layout of its files, and filling before it.
 
 use crate::support::disk::Disk;
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, wait_until};
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Requirement, Sandbox, describe, wait_until};
 use fsdyno_core::Bytes;
 use fsdyno_testkit::in_memory;
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,8 +51,8 @@ end_fsync=1
 ";
 
 tests! {
-    a_fill_reaches_its_level_with_the_same_files: MAKING_FILESYSTEMS;
-    a_fill_that_leaves_no_room_is_refused: MAKING_FILESYSTEMS;
+    a_fill_reaches_its_level_with_the_same_files: MAKING_ON_IMAGES;
+    a_fill_that_leaves_no_room_is_refused: MAKING_ON_IMAGES;
     filling_a_block_device_is_in_the_estimate: &[
         Requirement::Root,
         Requirement::Loop,
@@ -63,7 +63,7 @@ tests! {
         Requirement::Program("unshare"),
     ];
     files_written_in_pieces_are_fragmented: &[
-        Requirement::All(MAKING_FILESYSTEMS),
+        Requirement::All(MAKING_ON_IMAGES),
         Requirement::Program("fio"),
     ];
 }

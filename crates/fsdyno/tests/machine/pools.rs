@@ -1,14 +1,14 @@
 //! Filesystems that spread over several disks themselves.
 
 use crate::support::disk::{Disk, run};
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, wait_until};
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Sandbox, describe, wait_until};
 use fsdyno_core::Bytes;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 tests! {
-    every_data_profile_is_built_and_checked: MAKING_FILESYSTEMS;
+    every_data_profile_is_built_and_checked: MAKING_ON_IMAGES;
     named_disks_are_confirmed_one_by_one_and_left_clean: MAKING_FILESYSTEMS;
     what_is_on_one_device_is_not_on_a_pool: &[];
 }

@@ -1,6 +1,6 @@
 //! postmark: ours and the original on the same filesystems, with the same parameters.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ORIGINAL: &[Requirement] = &[Requirement::All(MAKING_FILESYSTEMS), Requirement::Program("postmark")];
+const ORIGINAL: &[Requirement] = &[Requirement::All(MAKING_ON_IMAGES), Requirement::Program("postmark")];
 
 tests! {
     counts_are_those_of_the_original: ORIGINAL;

@@ -1,6 +1,8 @@
 //! Images that are written once and kept for all trials of a sweep, and their sectors.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json, wait_until};
+use crate::support::{
+    MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Requirement, Sandbox, describe, json, wait_until,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 tests! {
-    one_image_serves_all_trials_and_stays_allocated: MAKING_FILESYSTEMS;
+    one_image_serves_all_trials_and_stays_allocated: MAKING_ON_IMAGES;
     a_kept_image_is_removed_after_a_kill: MAKING_FILESYSTEMS;
     a_written_image_needs_a_plan_without_guests: &[];
     it_is_measured_whether_the_shape_of_an_image_matters:

@@ -1,12 +1,12 @@
 //! A race on real images: killed, resumed, and shown by every command that shows results.
 
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use crate::support::{MAKING_ON_IMAGES, Sandbox, describe, json};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 tests! {
-    a_race_is_killed_resumed_shown_recommended_and_reported: MAKING_FILESYSTEMS;
+    a_race_is_killed_resumed_shown_recommended_and_reported: MAKING_ON_IMAGES;
 }
 
 /// Eight configurations.

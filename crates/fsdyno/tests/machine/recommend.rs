@@ -1,13 +1,14 @@
 //! Recommendations of real sweeps: the recommended commands are executed on other devices.
 
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 tests! {
-    recipes_build_what_was_measured: MAKING_FILESYSTEMS;
-    a_case_that_cannot_settle_is_given_up: &[Requirement::Root, Requirement::Loop];
+    recipes_build_what_was_measured: MAKING_ON_IMAGES;
+    a_case_that_cannot_settle_is_given_up:
+        &[Requirement::Root, Requirement::Loop, Requirement::OwnImages];
 }
 
 const PLAN: &str = r#"

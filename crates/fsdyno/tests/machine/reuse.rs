@@ -1,7 +1,9 @@
 //! Sweeps whose trials begin with copies of what was prepared once in a block.
 
 use crate::support::disk::run;
-use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, json, wait_until};
+use crate::support::{
+    MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Machine, Requirement, Sandbox, describe, json, wait_until,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 tests! {
-    copies_have_every_byte_and_are_made_once_in_a_block: MAKING_FILESYSTEMS;
+    copies_have_every_byte_and_are_made_once_in_a_block: MAKING_ON_IMAGES;
+    copies_are_mounted_whatever_the_numbers_of_their_devices: MAKING_ON_IMAGES;
     nothing_is_left_of_what_was_prepared_after_a_kill: MAKING_FILESYSTEMS;
     two_interrupts_leave_nothing_of_what_was_prepared: MAKING_FILESYSTEMS;
     an_image_that_somebody_changes_is_noticed_and_prepared_again: MAKING_FILESYSTEMS;
@@ -87,6 +90,26 @@ fn copies_have_every_byte_and_are_made_once_in_a_block() {
     assert!(pairs.len() == 4 && pairs.iter().all(|(one, other)| one == other), "{sharing:?}");
     let heard = describe(&sandbox.run(&["show", "--full"]));
     assert!(heard.contains("began with a copy of what trial"), "{heard}");
+}
+
+/// Somebody takes one more loop device before each trial, so that a copy is on others than what was prepared.
+fn copies_are_mounted_whatever_the_numbers_of_their_devices() {
+    let sandbox = Sandbox::new();
+    let taken = sandbox.path("taken");
+    fs::File::create(&taken).and_then(|file| file.set_len(1 << 20)).expect("a sparse file");
+    let hook = format!("[hooks]\nbefore_trial = \"losetup --find {}\"\n[axes]\n", taken.display());
+    let external = plan(&sandbox.path("")).replace("\"internal\", ", "").replace("[axes]\n", &hook);
+    sandbox.write("plan.toml", &external);
+    let swept = sandbox.run(&["sweep", "plan.toml", "--allow-hooks", "--format", "json"]);
+    for node in
+        run(Command::new("losetup").args(["--noheadings", "--output", "NAME", "-j"]).arg(&taken)).lines()
+    {
+        run(Command::new("losetup").args(["--detach", node.trim()]));
+    }
+    assert_eq!(swept.status.code(), Some(0), "{}", describe(&swept));
+    let found = json(&swept);
+    let copied = |trial: &&Value| trial["outcome"] == "measured" && trial["prepared_in"] != trial["trial"];
+    assert!(found["trials"].as_array().expect("trials").iter().filter(copied).count() >= 3, "{found}");
 }
 
 fn nothing_is_left_of_what_was_prepared_after_a_kill() {

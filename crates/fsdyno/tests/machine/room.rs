@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-const ROOT_AND_LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop];
+const ON_IMAGES: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::OwnImages];
 
 tests! {
     a_bench_that_does_not_fit_is_refused_at_once: &[Requirement::Root];
     a_load_stops_at_the_reserve: &[Requirement::Root];
-    an_image_that_does_not_fit_is_refused_by_plan_and_sweep: ROOT_AND_LOOP;
-    trees_and_writers_must_fit_on_the_device_together: ROOT_AND_LOOP;
+    an_image_that_does_not_fit_is_refused_by_plan_and_sweep: ON_IMAGES;
+    trees_and_writers_must_fit_on_the_device_together: ON_IMAGES;
     an_import_leaves_the_reserve: &[Requirement::Root];
 }
 

@@ -4,7 +4,7 @@
 use crate::engine_fuse::{RUNS_MAX, role, row, run};
 use crate::support::disk::Disk;
 use crate::support::sick::{Behaviour, Kind, Treatment};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe};
 use fsdyno_core::result::{PhaseResult, Quantile};
 use fsdyno_core::workload::{IoEngine, Ramp, Stage, Streaming};
 use fsdyno_core::{
@@ -16,7 +16,8 @@ use std::fs;
 use std::time::Duration;
 
 const RING: &[Requirement] = &[Requirement::Root, Requirement::Fuse, Requirement::IoUring];
-const LOOP: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4")];
+const LOOP: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("mkfs.ext4"), Requirement::OwnImages];
 const DISK: &[Requirement] = &[
     Requirement::Root,
     Requirement::Loop,
@@ -26,10 +27,15 @@ const DISK: &[Requirement] = &[
 ];
 
 tests! {
-    every_block_is_moved_once_in_every_mode: MAKING_FILESYSTEMS;
+    every_block_is_moved_once_in_every_mode: MAKING_ON_IMAGES;
     files_are_mounted_again_before_they_are_read: &[Requirement::All(DISK), Requirement::Program("strace")];
-    free_slots_are_handed_on_in_groups:
-        &[Requirement::All(LOOP), Requirement::IoUring, Requirement::Program("strace")];
+    // Caches are the machine's: no other test may drop them meanwhile.
+    free_slots_are_handed_on_in_groups: &[
+        Requirement::All(LOOP),
+        Requirement::IoUring,
+        Requirement::Program("strace"),
+        Requirement::Quiet,
+    ];
     reads_that_memory_and_the_device_answer_are_all_collected: &[Requirement::All(LOOP), Requirement::IoUring];
     a_request_that_hangs_among_many_is_censored: RING;
     delays_of_requests_are_measured_correctly: RING;
@@ -169,10 +175,12 @@ fn free_slots_are_handed_on_in_groups() {
     let sandbox = &Sandbox::new();
     let each = submissions(sandbox, 1, true);
     assert!(each.get(&1).is_some_and(|count| count * 10 > each.values().sum::<usize>() * 9), "{each:?}");
-    // A request that is complete when strace lets its submission return looks like one from the page cache.
+    // A request that is complete when strace lets its submission return looks like one from the page cache:
+    // on a busy machine, most are submitted together, or all that follow the first.
     let direct = submissions(sandbox, 8, true);
-    let usual = [1, 3, 4].map(|size| direct.get(&size).copied().unwrap_or_default());
-    assert!(usual.iter().all(|count| *count * 4 > direct.values().sum()), "{direct:?}");
+    let of = |size| direct.get(&size).copied().unwrap_or_default();
+    assert!(of(4) >= 10 && of(3).abs_diff(of(4)) * 10 <= of(4) && of(1) >= of(4), "{direct:?}");
+    assert!((of(2) + of(5) + of(6)) * 10 <= direct.values().sum(), "{direct:?}");
     let cached = submissions(sandbox, 8, false);
     assert!(
         cached.get(&8).is_some_and(|count| count * 10 > cached.values().sum::<usize>() * 9),

@@ -3,7 +3,7 @@
 
 use crate::engine_fuse::run;
 use crate::support::sick::{Behaviour, Kind};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe};
 use fsdyno_core::workload::commit_log::Segments;
 use fsdyno_core::workload::flow::{FileSets, FlowRoles};
 use fsdyno_core::workload::{
@@ -24,9 +24,9 @@ tests! {
     a_flow_catches_a_filesystem_that_alters_data: FUSE;
     a_filesystem_that_alters_collections_mails_or_logs_is_caught: FUSE;
     delays_alone_are_no_error: RING;
-    a_verified_sweep_passes_in_every_mode: MAKING_FILESYSTEMS;
-    verified_flows_pass_a_sweep: MAKING_FILESYSTEMS;
-    a_file_that_changes_after_the_load_fails_the_trial: MAKING_FILESYSTEMS;
+    a_verified_sweep_passes_in_every_mode: MAKING_ON_IMAGES;
+    verified_flows_pass_a_sweep: MAKING_ON_IMAGES;
+    a_file_that_changes_after_the_load_fails_the_trial: MAKING_ON_IMAGES;
 }
 
 /// The change that a sick filesystem makes to the bytes of a read.

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-const NEEDED: &[Requirement] = &[Requirement::Root, Requirement::Loop, Requirement::Program("tmux")];
+const NEEDED: &[Requirement] =
+    &[Requirement::Root, Requirement::Loop, Requirement::Program("tmux"), Requirement::OwnImages];
 
 tests! {
     a_running_sweep_is_watched_paused_and_stopped: NEEDED;
@@ -16,13 +17,8 @@ tests! {
     where_nothing_runs_watch_says_so: &[];
 }
 
-const RACING: &[Requirement] = &[
-    Requirement::Root,
-    Requirement::Loop,
-    Requirement::Program("tmux"),
-    Requirement::Program("mkfs.ext4"),
-    Requirement::Program("mkfs.xfs"),
-];
+const RACING: &[Requirement] =
+    &[Requirement::All(NEEDED), Requirement::Program("mkfs.ext4"), Requirement::Program("mkfs.xfs")];
 
 /// Six trials that write nothing.
 fn plan(sandbox: &Sandbox) -> String {

@@ -2,16 +2,16 @@
 //! if that is interrupted.
 
 use crate::support::disk::Disk;
-use crate::support::{MAKING_FILESYSTEMS, Sandbox, describe, json};
+use crate::support::{MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Sandbox, describe, json};
 use fsdyno_core::Bytes;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 
 tests! {
-    what_all_can_write_is_measured_before_the_sweep: MAKING_FILESYSTEMS;
-    an_interrupted_measurement_of_the_rate_is_continued: MAKING_FILESYSTEMS;
-    a_rate_that_was_measured_before_a_kill_is_used: MAKING_FILESYSTEMS;
+    what_all_can_write_is_measured_before_the_sweep: MAKING_ON_IMAGES;
+    an_interrupted_measurement_of_the_rate_is_continued: MAKING_ON_IMAGES;
+    a_rate_that_was_measured_before_a_kill_is_used: MAKING_ON_IMAGES;
     both_sweeps_write_to_the_disk_that_was_confirmed: MAKING_FILESYSTEMS;
 }
 

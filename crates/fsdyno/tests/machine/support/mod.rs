@@ -9,7 +9,7 @@ pub mod sick;
 pub use fsdyno_testkit::Requirement;
 
 use fsdyno_host::setting::lasting_attributes;
-use lanes::{APART, MACHINE, RECORDED, Recorded};
+use lanes::{APART, GUESTS, IMAGES, Lane, MACHINE, Member, ON_IMAGES, ON_RECORDED_DISKS, RECORDED};
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,16 +65,19 @@ pub const MAKING_FILESYSTEMS: &[Requirement] = &[
     Requirement::Filesystem("btrfs"),
 ];
 
+/// The same, for tests on images of their own.
+pub const MAKING_ON_IMAGES: &[Requirement] = &[Requirement::All(MAKING_FILESYSTEMS), Requirement::OwnImages];
+
 impl Test {
     fn into_trial(self) -> Trial {
         let unmet: Vec<String> = self.requires.iter().filter_map(|requirement| requirement.unmet()).collect();
         if !unmet.is_empty() {
             eprintln!("skipped {}: requires {}", self.shown(), unmet.join(", "));
         }
-        let (name, recorded) = (self.shown(), self.is_recorded().then(Recorded::new));
+        let (name, member) = (self.shown(), self.group());
         let run = move || {
             let result = self.run();
-            drop(recorded);
+            drop(member);
             result
         };
         Trial::test(name, run).with_ignored_flag(!unmet.is_empty())
@@ -118,29 +121,49 @@ impl Test {
         self.needs(Requirement::Program("qemu-system-x86_64"))
     }
 
-    fn run(&self) -> Result<(), Failed> {
-        let lane = if self.is_apart() { &APART } else { &MACHINE };
-        let among = match self.is_recorded() {
-            _ if self.needs(Requirement::Quiet) => "that need the machine for themselves",
-            true => "on recorded disks",
-            false if self.is_apart() => "apart",
-            false => "on the machine's own devices",
-        };
-        let body = || {
-            timed(self.shown(), among, || match self.is_apart() || self.is_recorded() {
-                true if self.emulates() => yielding(|| outcome(catch_unwind(self.body))),
-                true => outcome(catch_unwind(self.body)),
-                false => guarded(self.body),
-            })
-        };
-        match (self.is_recorded(), self.disturbs()) {
-            (true, _) => RECORDED.run(body),
-            (false, true) => {
-                Recorded::wait_for_all();
-                lane.run(body)
-            }
-            (false, false) => lane.run(body),
+    /// Returns whether it runs beside others that are on images of their own, too.
+    fn runs_beside_others(&self) -> bool {
+        self.needs(Requirement::OwnImages) && !self.needs(Requirement::Quiet)
+    }
+
+    /// Makes it one of the tests that others wait for, if it is.
+    fn group(&self) -> Option<Member> {
+        if self.is_recorded() {
+            Some(ON_RECORDED_DISKS.member())
+        } else {
+            self.runs_beside_others().then(|| ON_IMAGES.member())
         }
+    }
+
+    /// Returns the tests that it takes turns with, and what they are called.
+    fn lane(&self) -> (&'static Lane, &'static str) {
+        match self.is_recorded() {
+            true => (&RECORDED, "on recorded disks"),
+            false if self.is_apart() && self.emulates() => (&GUESTS, "in guests"),
+            false if self.is_apart() => (&APART, "apart"),
+            false if self.runs_beside_others() => (&IMAGES, "on images of their own, two at once"),
+            false => (&MACHINE, "on the machine's own devices"),
+        }
+    }
+
+    fn run(&self) -> Result<(), Failed> {
+        let (lane, among) = self.lane();
+        let is_alone = std::ptr::eq(lane, &MACHINE);
+        let among =
+            if self.needs(Requirement::Quiet) { "that need the machine for themselves" } else { among };
+        if is_alone && !self.needs(Requirement::Quiet) {
+            ON_IMAGES.wait_for_all();
+        }
+        if self.disturbs() {
+            ON_RECORDED_DISKS.wait_for_all();
+        }
+        lane.run(|| {
+            timed(self.shown(), among, || match is_alone {
+                true => guarded(self.body),
+                false if self.emulates() => yielding(|| outcome(catch_unwind(self.body))),
+                false => outcome(catch_unwind(self.body)),
+            })
+        })
     }
 }
 
@@ -161,7 +184,7 @@ fn yielding<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 const SOAK: &str = "FSDYNO_SOAK";
 
 /// Runs the tests, those that need the machine for themselves first. The state of the machine is recorded
-/// before and after those that run on the machine itself.
+/// before and after each of those that run on the machine itself, and before and after all others.
 pub fn run(mut tests: Vec<Test>) {
     let mut arguments = Arguments::from_args();
     let soak = std::env::var_os(SOAK).is_some();
@@ -172,6 +195,7 @@ pub fn run(mut tests: Vec<Test>) {
         use_loop_devices_once();
     }
     let before = &fuse_mounts() | &recorded_disks();
+    let machine = Machine::look();
     let mut run = |tests: Vec<Test>, at_once| {
         arguments.test_threads = Some(at_once);
         let trials = tests.into_iter().map(Test::into_trial).collect();
@@ -192,6 +216,9 @@ pub fn run(mut tests: Vec<Test>) {
         left.retain(|one| fuse_mounts().contains(one) || recorded_disks().contains(one));
         left.is_empty()
     });
+    // Settings of loop devices are compared around tests that run alone: those of recorded disks come and go.
+    let changed = lasting_difference(&machine, |line| !line.contains(" queue/"));
+    assert!(changed.is_empty(), "some test left the machine changed:\n{}", changed.join("\n"));
     conclusions.iter().for_each(Conclusion::exit_if_failed);
 }
 
@@ -252,7 +279,7 @@ fn print_slowest() {
 fn guarded(body: fn()) -> Result<(), Failed> {
     let before = Machine::look();
     let result = catch_unwind(body);
-    let difference = lasting_difference(&before);
+    let difference = lasting_difference(&before, |_| true);
     outcome(result)?;
     match difference {
         difference if difference.is_empty() => Ok(()),
@@ -260,12 +287,13 @@ fn guarded(body: fn()) -> Result<(), Failed> {
     }
 }
 
-/// The difference from before, once it no longer goes away by itself: a loop device that another program has
-/// open for a moment is detached when that closes it (losetup(8)).
-fn lasting_difference(before: &Machine) -> Vec<String> {
+/// The differences from before that count, once they no longer go away by themselves: a loop device that
+/// another program has open for a moment is detached when that closes it (losetup(8)).
+fn lasting_difference(before: &Machine, counts: impl Fn(&str) -> bool) -> Vec<String> {
     let begin = Instant::now();
     loop {
-        let difference = before.difference(&Machine::look());
+        let mut difference = before.difference(&Machine::look());
+        difference.retain(|line| counts(line));
         if difference.is_empty() || begin.elapsed() > SETTLING {
             return difference;
         }
