@@ -53,7 +53,8 @@ fn an_external_journal_is_made_first_and_named_everywhere() {
     let ext = of("ext4");
     assert!(ext[0].starts_with("mke2fs -F -O journal_dev -U ") && ext[0].contains(" -b 4096 "), "{ext:#?}");
     assert!(ext[1].contains(" -b 4096 -J device=/var/tmp/j.img -E "), "{ext:#?}");
-    assert_eq!(ext[2], "e2fsck -f -n -j /var/tmp/j.img /var/tmp/d.img");
+    assert!(ext[2].contains("-o journal_path=/var/tmp/j.img "), "{ext:#?}");
+    assert_eq!(ext[3], "e2fsck -f -n -j /var/tmp/j.img /var/tmp/d.img");
     let xfs = of("xfs");
     assert!(xfs[0].ends_with("-l logdev=/var/tmp/j.img /var/tmp/d.img"), "{xfs:#?}");
     assert!(xfs[1].contains("-o logdev=/var/tmp/j.img "), "{xfs:#?}");

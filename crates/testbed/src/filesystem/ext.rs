@@ -369,8 +369,12 @@ impl Filesystem for Ext {
         Some(uuid(seed, Purpose::Journal { filesystem: self.name(), on: journal }))
     }
 
-    fn mount_options(&self, configuration: &Configuration, _journal: Option<&Path>) -> Vec<String> {
+    fn mount_options(&self, configuration: &Configuration, journal: Option<&Path>) -> Vec<String> {
         let mut options = Vec::new();
+        // The superblock has the number that the device had when mkfs ran. A copy may be on another one.
+        if let Some(journal) = journal {
+            options.push(format!("journal_path={}", journal.display()));
+        }
         if let Some(level) = configuration.level("barrier") {
             options.push(format!("barrier={level}"));
         }
