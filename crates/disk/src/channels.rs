@@ -5,6 +5,7 @@
 
 use crate::model::{Flash, Volume};
 use crate::{DiskOperation, DiskRequest};
+use std::collections::VecDeque;
 
 /// Work that is owed, as the moment at which it will be done: a bucket of tokens, in time. It is full when
 /// its debt is `burst_ns` in the past.
@@ -59,33 +60,68 @@ impl Channels {
             DiskOperation::Flush => return now_ns + flush_latency.0 as f64,
             DiskOperation::Discard => return now_ns + write_latency.0 as f64,
         };
-        let bytes = request.length as f64;
-        let begins_ns = match (request.kind, &mut self.room) {
-            (DiskOperation::Write, Some(room)) => room.take(bytes, now_ns),
-            _ => now_ns,
-        };
-        // There is at least one channel.
-        let first = (0..self.free_ns.len()).min_by(|a, b| self.free_ns[*a].total_cmp(&self.free_ns[*b]));
-        let channel = &mut self.free_ns[first.unwrap_or_default()];
-        *channel = begins_ns.max(*channel) + latency.0 as f64 + bytes / (rate * 1e6) * 1e9;
-        self.interface_free_ns = channel.max(self.interface_free_ns) + bytes / (interface_rate * 1e6) * 1e9;
-        self.interface_free_ns
+        let mut left = request.length;
+        let mut end_ns = now_ns;
+        while left > 0 {
+            let length = left.min(self.flash.stripe.0);
+            left -= length;
+            let bytes = length as f64;
+            let begins_ns = match (request.kind, &mut self.room) {
+                (DiskOperation::Write, Some(room)) => room.take(bytes, now_ns),
+                _ => now_ns,
+            };
+            // There is at least one channel.
+            let first = (0..self.free_ns.len()).min_by(|a, b| self.free_ns[*a].total_cmp(&self.free_ns[*b]));
+            let channel = &mut self.free_ns[first.unwrap_or_default()];
+            *channel = begins_ns.max(*channel) + latency.0 as f64 + bytes / (rate * 1e6) * 1e9;
+            self.interface_free_ns =
+                channel.max(self.interface_free_ns) + bytes / (interface_rate * 1e6) * 1e9;
+            end_ns = self.interface_free_ns;
+        }
+        end_ns
     }
 }
+
+/// A limit that lasts, or that lasts as long as the credits do: what is used of them comes back at the base
+/// rate (Amazon EBS user guide, "General Purpose SSD volumes", "Throughput Optimized HDD volumes").
+#[derive(Debug)]
+struct Limit {
+    peak: Bucket,
+    base: Option<Bucket>,
+}
+
+impl Limit {
+    fn new(peak: Bucket, base_rate: f64, credits: f64) -> Limit {
+        Limit { peak, base: (credits > 0.0).then(|| Bucket::new(base_rate, credits)) }
+    }
+
+    /// Takes units; returns when they may be used.
+    fn take(&mut self, units: f64, now_ns: f64) -> f64 {
+        let base_ns = self.base.as_mut().map_or(now_ns, |base| base.take(units, now_ns));
+        self.peak.take(units, now_ns).max(base_ns)
+    }
+}
+
+/// The rows of requests whose ends a volume knows. No vendor publishes how many it does.
+const ROWS: usize = 16;
 
 /// A volume at work.
 #[derive(Debug)]
 pub(crate) struct Limited {
     volume: Volume,
-    operations: Bucket,
-    bytes: Bucket,
+    operations: Limit,
+    bytes: Limit,
+    /// Where the last requests ended, the oldest first.
+    ends: VecDeque<u64>,
 }
 
 impl Limited {
     pub fn new(volume: Volume) -> Limited {
-        let operations = Bucket::new(volume.operations, volume.operation_burst);
-        let bytes = Bucket::new(volume.rate * 1e6, volume.rate_burst.0 as f64);
-        Limited { volume, operations, bytes }
+        let peak = Bucket::new(volume.operations, volume.operation_burst);
+        let operations = Limit::new(peak, volume.base_operations, volume.operation_credits);
+        let peak = Bucket::new(volume.rate * 1e6, volume.rate_burst.0 as f64);
+        let bytes = Limit::new(peak, volume.base_rate * 1e6, volume.rate_credits.0 as f64);
+        Limited { volume, operations, bytes, ends: VecDeque::new() }
     }
 
     /// Returns when a request that begins now will have ended.
@@ -95,7 +131,24 @@ impl Limited {
             DiskOperation::Write | DiskOperation::Discard => self.volume.write_latency,
             DiskOperation::Flush => return now_ns + self.volume.flush_latency.0 as f64,
         };
-        let may_ns = self.operations.take(1.0, now_ns).max(self.bytes.take(request.length as f64, now_ns));
+        let (operations, bytes) = self.counts_as(request);
+        let may_ns = self.operations.take(operations, now_ns).max(self.bytes.take(bytes, now_ns));
         may_ns + latency.0 as f64
+    }
+
+    /// The operations and bytes that a request counts as.
+    fn counts_as(&mut self, request: &DiskRequest) -> (f64, f64) {
+        let (unit, length) = (self.volume.unit.0 as f64, request.length as f64);
+        let row = self.ends.iter().position(|end| *end == request.offset);
+        if let Some(row) = row {
+            self.ends.remove(row);
+        } else if self.ends.len() == ROWS {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(request.end());
+        match row.is_some() && request.length >= self.volume.merged_from.0 && unit > 0.0 {
+            true => (length / unit, length),
+            false => (1.0, length.max(unit)),
+        }
     }
 }

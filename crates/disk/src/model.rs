@@ -13,7 +13,11 @@ const OWN: &[(&str, &str)] = &[
     ("sata-7200-2009", include_str!("../../../disks/sata-7200-2009.toml")),
     ("sata-7200-today", include_str!("../../../disks/sata-7200-today.toml")),
     ("sata-ssd", include_str!("../../../disks/sata-ssd.toml")),
+    ("sata-ssd-no-plp", include_str!("../../../disks/sata-ssd-no-plp.toml")),
+    ("sd-card-a1", include_str!("../../../disks/sd-card-a1.toml")),
     ("ebs-gp3", include_str!("../../../disks/ebs-gp3.toml")),
+    ("ebs-gp2", include_str!("../../../disks/ebs-gp2.toml")),
+    ("ebs-st1", include_str!("../../../disks/ebs-st1.toml")),
 ];
 
 /// Why a model could not be read.
@@ -207,7 +211,8 @@ kind! {
 kind! {
     /// Flash, or anything whose parts work at the same time without moving.
     Flash, "flash" {
-        channels: u64 = 1..=4096, "requests that are served at the same time";
+        channels: u64 = 1..=4096, "parts that work at the same time";
+        stripe: Bytes = SECTOR..=CACHED, "the most of a request that one channel serves: several share a longer one";
         queue_depth: u64 = 1..=65_536, "commands that the disk takes before it has ended them";
         read_latency: Nanos = NO_TIME..=LONG, "time of a read on a channel, without its data";
         write_latency: Nanos = NO_TIME..=LONG, "time of a write on a channel, without its data";
@@ -230,8 +235,16 @@ kind! {
         flush_latency: Nanos = NO_TIME..=LONG, "time of a flush";
         operations: f64 = 0.1..=1e9, "operations per second";
         operation_burst: f64 = 1.0..=1e12, "operations that may be used at once after a rest";
+        base_operations: f64 = 0.1..=1e9, "operations per second when its credits are used up";
+        operation_credits: f64 = 0.0..=1e15, "operations beyond these that it begins with, and gets back at that \
+            rate; 0 if `operations` lasts";
         rate: f64 = 0.01..=100_000.0, "MB per second";
         rate_burst: Bytes = SECTOR..=LARGE, "bytes that may be used at once after a rest";
+        base_rate: f64 = 0.01..=100_000.0, "MB per second when its credits are used up";
+        rate_credits: Bytes = NOTHING..=LARGE, "bytes beyond these that it begins with, and gets back at that \
+            rate; 0 if `rate` lasts";
+        unit: Bytes = NOTHING..=CACHED, "bytes that a request counts as, however short; 0 for its length";
+        merged_from: Bytes = NOTHING..=CACHED, "size from which requests that follow each other count as one";
     }
 }
 
@@ -301,6 +314,7 @@ impl DiskModel {
             }
             Kind::Volume => {
                 let (volume, parameters) = Volume::read(parameters)?;
+                volume.check()?;
                 (Mechanism::Volume(volume), parameters)
             }
         };
@@ -322,13 +336,28 @@ impl DiskModel {
     }
 }
 
+/// Fails if a value contradicts another one.
+fn must(name: &'static str, value: String, holds: bool, expected: String) -> Result<(), ModelError> {
+    match holds {
+        true => Ok(()),
+        false => Err(ModelError::Value { name, value, expected }),
+    }
+}
+
+impl Volume {
+    /// Fails if the parameters contradict one another.
+    fn check(&self) -> Result<(), ModelError> {
+        let Self { operations, base_operations, rate, base_rate, .. } = self;
+        let expected = format!("at most operations ({operations})");
+        must("base_operations", base_operations.to_string(), base_operations <= operations, expected)?;
+        let expected = format!("at most rate ({rate})");
+        must("base_rate", base_rate.to_string(), base_rate <= rate, expected)
+    }
+}
+
 impl HardDisk {
     /// Fails if the parameters contradict one another.
     fn check(&self) -> Result<(), ModelError> {
-        let must = |name, value: String, holds: bool, expected: String| match holds {
-            true => Ok(()),
-            false => Err(ModelError::Value { name, value, expected }),
-        };
         let Self { seek_track, seek_mean, seek_full, outer_rate, inner_rate, .. } = self;
         let expected = format!("from seek_track ({seek_track}) to seek_full ({seek_full})");
         must("seek_mean", seek_mean.to_string(), (seek_track..=seek_full).contains(&seek_mean), expected)?;

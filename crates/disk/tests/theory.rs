@@ -215,6 +215,44 @@ fn a_volume_delivers_exactly_its_limits() {
     close(bytes / (took_ns - 800e3) * 1e3, 131.072, 0.0001, "MB per second");
 }
 
+/// A volume that lives on credits delivers its peak until they are used up, and its base from then on.
+#[test]
+fn credits_last_as_long_as_they_are_used_faster_than_they_come_back() {
+    let model = changed("ebs-gp2", &[("operation_credits", "27000"), ("operation_burst", "1")]);
+    let mut simulation = Simulation::new(&model, SIZE);
+    // 27,000 of 3,000 per second, of which 300 come back: 10 s.
+    let took_ns = closed_loop(&mut simulation, 64, 33_000, random(DiskOperation::Read, 7));
+    close(took_ns / 1e9, 10.0 + 3000.0 / 300.0, 0.001, "seconds");
+    // A minute of rest gives back 18,000 of them.
+    let rested_ns = took_ns + 60e9;
+    assert!(simulation.advance(rested_ns).len() == 64, "what was in flight ends");
+    let mut ended_ns = 0.0;
+    for id in 0..19_000 {
+        simulation.arrive(DiskRequest { id, kind: DiskOperation::Read, offset: 0, length: 4096 }, rested_ns);
+    }
+    while let Some(at_ns) = simulation.next_ns() {
+        ended_ns = simulation.advance(at_ns).last().map_or(ended_ns, |last| last.at_ns);
+    }
+    // They take 2,700 more per second than come back: 17,100 of the 18,000, of which others have taken 64.
+    close((ended_ns - rested_ns) / 1e9, 19_000.0 / 3000.0, 0.002, "seconds after a rest");
+}
+
+/// A volume of hard disks counts a short read like one of a MiB, unless it is one of a row.
+#[test]
+fn a_row_of_requests_counts_as_what_it_has_and_any_other_request_as_a_unit() {
+    let model = model("ebs-st1");
+    let mut simulation = Simulation::new(&model, SIZE);
+    let took_ns = closed_loop(&mut simulation, 32, 2500, random(DiskOperation::Read, 3));
+    close(per_second(2500 - 4, took_ns - 5e6), 250.0, 0.001, "random reads");
+    for (length, expected) in [(64 << 10, 262.144), (16 << 10, 250.0 * (16 << 10) as f64 / 1e6)] {
+        let mut simulation = Simulation::new(&model, SIZE);
+        let next = |id| DiskRequest { id, kind: DiskOperation::Read, offset: id * length, length };
+        let count = (1 << 30) / length.max(64 << 10);
+        let took_ns = closed_loop(&mut simulation, 32, count, next);
+        close((count * length) as f64 / took_ns * 1e3, expected, 0.01, &format!("{length} bytes each"));
+    }
+}
+
 /// One channel serves one read at a time, and all of them as many times more, until the interface is full.
 #[test]
 fn channels_work_at_the_same_time() {
@@ -229,6 +267,33 @@ fn channels_work_at_the_same_time() {
     close(rate(1), 1.0 / (alone_s + interface_s), 0.001, "one at a time");
     let all = (flash.channels as f64 / alone_s).min(1.0 / interface_s);
     close(rate(31), all, 0.01, "31 at a time");
+}
+
+/// All channels share a long request, so that one at a time is as fast as the interface, but for the first of
+/// its parts.
+#[test]
+fn one_long_request_is_served_by_all_channels() {
+    let model = model("sata-ssd");
+    let Mechanism::Flash(flash) = &model.mechanism else { panic!("flash") };
+    let rate = megabytes_per_second(&mut Simulation::new(&model, SIZE), DiskOperation::Read, 0);
+    let part = flash.stripe.0 as f64;
+    let first_s = flash.read_latency.0 as f64 / 1e9 + part / (flash.read_rate * 1e6);
+    let whole = f64::from(1 << 20);
+    close(rate, whole / (first_s + whole / (flash.interface_rate * 1e6)) / 1e6, 0.01, "MB per second");
+}
+
+/// The least that the SD Association allows for its class A1.
+#[test]
+fn a_card_does_what_its_class_promises() {
+    let model = model("sd-card-a1");
+    let rate = |kind| {
+        let mut simulation = Simulation::new(&model, SIZE);
+        per_second(2000, closed_loop(&mut simulation, 1, 2000, random(kind, 5)))
+    };
+    close(rate(DiskOperation::Read), 1500.0, 0.03, "reads");
+    close(rate(DiskOperation::Write), 500.0, 0.03, "writes");
+    let written = megabytes_per_second(&mut Simulation::new(&model, SIZE), DiskOperation::Write, 0);
+    close(written, 10.0, 0.03, "MB per second");
 }
 
 /// A cache of fast flash that runs out: from then on the disk writes as fast as it makes room.
