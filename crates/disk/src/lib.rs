@@ -5,6 +5,7 @@
 //! has ended by some moment. So the same code serves a real filesystem in real time, and can be held against
 //! theory without any.
 
+mod array;
 mod channels;
 mod geometry;
 mod model;
@@ -13,7 +14,9 @@ mod segments;
 mod simulation;
 mod spindle;
 
-pub use model::{DiskModel, Flash, HardDisk, Measured, Mechanism, ModelError, PublishedFigure, Volume};
+pub use model::{
+    DiskArray, DiskModel, Flash, HardDisk, Measured, Mechanism, ModelError, PublishedFigure, Volume,
+};
 pub use quantity::{ModelParameter, Provenance};
 pub use simulation::Simulation;
 

@@ -12,6 +12,9 @@ const OWN: &[(&str, &str)] = &[
     ("ide-7200-2002", include_str!("../../../disks/ide-7200-2002.toml")),
     ("sata-7200-2009", include_str!("../../../disks/sata-7200-2009.toml")),
     ("sata-7200-today", include_str!("../../../disks/sata-7200-today.toml")),
+    ("scsi-15k-2006", include_str!("../../../disks/scsi-15k-2006.toml")),
+    ("raid6-7x-bbu", include_str!("../../../disks/raid6-7x-bbu.toml")),
+    ("scsi-15k-x7-lun", include_str!("../../../disks/scsi-15k-x7-lun.toml")),
     ("sata-ssd", include_str!("../../../disks/sata-ssd.toml")),
     ("sata-ssd-no-plp", include_str!("../../../disks/sata-ssd-no-plp.toml")),
     ("sd-card-a1", include_str!("../../../disks/sd-card-a1.toml")),
@@ -127,6 +130,8 @@ impl Measured {
 pub enum Mechanism {
     /// Platters and a head.
     HardDisk(HardDisk),
+    /// Several disks of one kind behind a controller.
+    Array(DiskArray, HardDisk),
     /// Channels that work at the same time.
     Flash(Flash),
     /// A volume of a cloud: limits, and a latency.
@@ -209,6 +214,22 @@ kind! {
 }
 
 kind! {
+    /// Disks behind a controller, whose cache is protected by a battery.
+    DiskArray, "array" {
+        members: u64 = 1..=64, "disks";
+        parity: u64 = 0..=2, "how many of them each row of chunks has its parity on";
+        chunk: Bytes = SECTOR..=CACHED, "bytes in a row on one disk";
+        cache: Bytes = NOTHING..=LARGE, "size of the cache for writes; 0 for none";
+        high_water: f64 = 0.0..=1.0, "share of it from which rows are written at once";
+        write_after: Nanos = NO_TIME..=LONG, "age at which a row is written in any case";
+        rows_at_once: u64 = 1..=1024, "rows that are written at the same time";
+        overhead: Nanos = NO_TIME..=LONG, "time to decode a command and to report its end";
+        interface_rate: f64 = 0.01..=100_000.0, "MB per second between the controller and the host";
+        queue_depth: u64 = 1..=4096, "commands that the controller takes before it has ended them";
+    }
+}
+
+kind! {
     /// Flash, or anything whose parts work at the same time without moving.
     Flash, "flash" {
         channels: u64 = 1..=4096, "parts that work at the same time";
@@ -279,6 +300,7 @@ struct Document {
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     HardDisk,
+    Array,
     Flash,
     Volume,
 }
@@ -308,6 +330,10 @@ impl DiskModel {
                 disk.check()?;
                 (Mechanism::HardDisk(disk), parameters)
             }
+            Kind::Array => {
+                let (array, member, parameters) = DiskArray::with_member(parameters)?;
+                (Mechanism::Array(array, member), parameters)
+            }
             Kind::Flash => {
                 let (flash, parameters) = Flash::read(parameters)?;
                 (Mechanism::Flash(flash), parameters)
@@ -323,13 +349,14 @@ impl DiskModel {
 
     /// Returns whether it has platters.
     pub fn is_rotational(&self) -> bool {
-        matches!(self.mechanism, Mechanism::HardDisk(_))
+        matches!(self.mechanism, Mechanism::HardDisk(_) | Mechanism::Array(..))
     }
 
     /// The number of requests that it takes before it has ended them.
     pub fn queue_depth(&self) -> u64 {
         match &self.mechanism {
             Mechanism::HardDisk(disk) => disk.queue_depth,
+            Mechanism::Array(array, _) => array.queue_depth,
             Mechanism::Flash(flash) => flash.queue_depth,
             Mechanism::Volume(volume) => volume.queue_depth,
         }
@@ -341,6 +368,32 @@ fn must(name: &'static str, value: String, holds: bool, expected: String) -> Res
     match holds {
         true => Ok(()),
         false => Err(ModelError::Value { name, value, expected }),
+    }
+}
+
+/// The parameter of an array that names the model of its disks.
+const MEMBER: (&str, &str) = ("member", "the model of its disks");
+
+impl DiskArray {
+    /// Reads the parameters of an array with its disks.
+    fn with_member(
+        mut stated: BTreeMap<String, Stated>,
+    ) -> Result<(Self, HardDisk, Vec<ModelParameter>), ModelError> {
+        let (name, help) = MEMBER;
+        let Some(Stated { value, basis, source }) = stated.remove(name) else {
+            return Err(ModelError::Missing { kind: "array", name, help });
+        };
+        let disk = value.as_str().and_then(|named| Some((named, DiskModel::own_text(named)?)));
+        let disk = disk.map(|(named, text)| DiskModel::parse(named, text)).transpose()?;
+        let Some(DiskModel { name: own, mechanism: Mechanism::HardDisk(member), .. }) = disk else {
+            let expected = "a hard disk that comes with fsdyno".to_string();
+            return Err(ModelError::Value { name, value: value.to_string(), expected });
+        };
+        let (array, mut parameters) = DiskArray::read(stated)?;
+        let expected = format!("less than members ({})", array.members);
+        must("parity", array.parity.to_string(), array.parity < array.members, expected)?;
+        parameters.insert(0, ModelParameter { name, help, value: own, basis, source });
+        Ok((array, member, parameters))
     }
 }
 

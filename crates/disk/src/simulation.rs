@@ -1,5 +1,6 @@
 //! A disk at work, in a time that is given: requests arrive, and are complete when they would be.
 
+use crate::array::Raid;
 use crate::channels::{Channels, Limited};
 use crate::model::{DiskModel, Mechanism};
 use crate::spindle::Spindle;
@@ -21,9 +22,28 @@ pub struct Simulation {
     flush: Option<(DiskRequest, Flushing)>,
 }
 
+/// A device with heads, which decides what to do next when it has done something.
+pub(crate) trait Moving: std::fmt::Debug + Send {
+    /// Takes a read or a write.
+    fn submit(&mut self, request: DiskRequest, now_ns: f64);
+    /// Begins to write what a flush must find written.
+    fn flush(&mut self, now_ns: f64);
+    /// Returns whether a flush would find everything written.
+    fn is_clean(&self) -> bool;
+    /// When something happens next.
+    fn next_ns(&self) -> Option<f64>;
+    /// Lets the next thing happen.
+    fn step(&mut self);
+    /// The requests that were completed since the last call, and when; that may be later than now, if they
+    /// wait for the interface.
+    fn take_done(&mut self) -> std::vec::Drain<'_, (DiskRequest, f64)>;
+    /// The time to decode a command and to report its end.
+    fn overhead_ns(&self) -> f64;
+}
+
 #[derive(Debug)]
 enum Device {
-    Disk(Box<Spindle>),
+    Moving(Box<dyn Moving>),
     Flash(Channels),
     Volume(Limited),
 }
@@ -67,7 +87,10 @@ impl Simulation {
     /// Switches on a disk of a model, of this many bytes.
     pub fn new(model: &DiskModel, size: u64) -> Simulation {
         let device = match &model.mechanism {
-            Mechanism::HardDisk(disk) => Device::Disk(Box::new(Spindle::new(disk.clone(), size))),
+            Mechanism::HardDisk(disk) => Device::Moving(Box::new(Spindle::new(disk.clone(), size))),
+            Mechanism::Array(array, disk) => {
+                Device::Moving(Box::new(Raid::new(array.clone(), disk.clone(), size)))
+            }
             Mechanism::Flash(flash) => Device::Flash(Channels::new(flash.clone())),
             Mechanism::Volume(volume) => Device::Volume(Limited::new(volume.clone())),
         };
@@ -91,7 +114,7 @@ impl Simulation {
     pub fn next_ns(&self) -> Option<f64> {
         let due = self.completions.peek().map(|Reverse(due)| due.at_ns);
         let moves = match &self.device {
-            Device::Disk(disk) => disk.next_ns(),
+            Device::Moving(disk) => disk.next_ns(),
             Device::Flash(_) | Device::Volume(_) => None,
         };
         due.into_iter().chain(moves).reduce(f64::min)
@@ -106,7 +129,7 @@ impl Simulation {
                 self.taken -= 1;
                 ended.push(DiskCompletion { id: request.id, at_ns });
                 self.admit(at_ns);
-            } else if let Device::Disk(disk) = &mut self.device {
+            } else if let Device::Moving(disk) = &mut self.device {
                 disk.step();
             }
             self.collect();
@@ -122,15 +145,15 @@ impl Simulation {
             let Some(request) = self.waiting.pop_front() else { break };
             self.taken += 1;
             let at_ns = match (&mut self.device, request.kind) {
-                (Device::Disk(_), DiskOperation::Flush) => {
+                (Device::Moving(_), DiskOperation::Flush) => {
                     self.flush = Some((request, Flushing::Queued));
                     continue;
                 }
-                (Device::Disk(disk), DiskOperation::Read | DiskOperation::Write) => {
+                (Device::Moving(disk), DiskOperation::Read | DiskOperation::Write) => {
                     disk.submit(request, now_ns);
                     continue;
                 }
-                (Device::Disk(disk), DiskOperation::Discard) => now_ns + disk.overhead_ns(),
+                (Device::Moving(disk), DiskOperation::Discard) => now_ns + disk.overhead_ns(),
                 (Device::Flash(channels), _) => channels.end_ns(&request, now_ns),
                 (Device::Volume(volume), _) => volume.end_ns(&request, now_ns),
             };
@@ -141,7 +164,7 @@ impl Simulation {
     }
 
     fn go_on_with_flush(&mut self, now_ns: f64) {
-        let (Device::Disk(disk), Some((request, flushing))) = (&mut self.device, &mut self.flush) else {
+        let (Device::Moving(disk), Some((request, flushing))) = (&mut self.device, &mut self.flush) else {
             return;
         };
         if *flushing == Flushing::Queued && self.taken == 1 {
@@ -157,7 +180,7 @@ impl Simulation {
 
     /// Takes what the disk has completed.
     fn collect(&mut self) {
-        let Device::Disk(disk) = &mut self.device else { return };
+        let Device::Moving(disk) = &mut self.device else { return };
         let done = disk.take_done().map(|(request, at_ns)| Reverse(Due { at_ns, request }));
         self.completions.extend(done);
     }

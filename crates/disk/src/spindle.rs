@@ -1,12 +1,13 @@
 //! A hard disk: one head that is in one place at a time, a queue of which it takes what it reaches first, and
 //! a cache for what it has read ahead and what it has yet to write.
 //!
-//! Time is given: nothing here looks at a clock. [`Spindle::next_ns`] says when something will happen, and
-//! [`Spindle::step`] lets it happen.
+//! Time is given: nothing here looks at a clock. [`Moving::next_ns`] says when something will happen, and
+//! [`Moving::step`] lets it happen.
 
 use crate::geometry::Geometry;
 use crate::model::HardDisk;
 use crate::segments::{Dirty, DirtyRanges, Segments};
+use crate::simulation::Moving;
 use crate::{DiskOperation, DiskRequest};
 use fsdyno_core::Nanos;
 use std::collections::VecDeque;
@@ -106,67 +107,6 @@ impl Spindle {
             flushing: false,
             done: Vec::new(),
         }
-    }
-
-    /// Takes a read or a write, which the cache serves if it can.
-    pub fn submit(&mut self, request: DiskRequest, now_ns: f64) {
-        let taken = Taken { request, since_ns: now_ns };
-        match request.kind {
-            DiskOperation::Read => {
-                self.follow_read_ahead(now_ns);
-                match self.is_cached(request) {
-                    true => self.serve_from_cache(request, now_ns),
-                    false => self.queue.push(taken),
-                }
-            }
-            _ if self.model.write_cache.0 == 0 => self.queue.push(taken),
-            _ if self.without_room.is_empty() && self.has_room(request.length) => self.keep(request, now_ns),
-            _ => self.without_room.push_back(taken),
-        }
-        self.go_on(now_ns);
-    }
-
-    /// Begins to write everything that is in the cache.
-    pub fn flush(&mut self, now_ns: f64) {
-        if self.is_clean() {
-            return;
-        }
-        self.flushing = true;
-        if self.work.is_none() {
-            self.go_on(now_ns);
-        }
-    }
-
-    /// Returns whether nothing is left in the cache that is not on the platters.
-    pub fn is_clean(&self) -> bool {
-        let destages = self.work.is_some_and(|work| matches!(work.task, Task::Destage));
-        self.dirty.is_empty() && self.without_room.is_empty() && !destages
-    }
-
-    /// When something happens next.
-    pub fn next_ns(&self) -> Option<f64> {
-        self.work.map(|work| work.ends_ns).or(self.wakes_ns)
-    }
-
-    /// The time to decode a command and to report its end.
-    pub fn overhead_ns(&self) -> f64 {
-        ns(self.model.overhead)
-    }
-
-    /// Lets the next thing happen.
-    pub fn step(&mut self) {
-        if let Some(work) = self.work.take() {
-            self.end(work);
-            self.go_on(work.ends_ns);
-        } else if let Some(now_ns) = self.wakes_ns.take() {
-            self.go_on(now_ns);
-        }
-    }
-
-    /// The requests that were completed since the last call, and when; that may be later than now, if they
-    /// wait for the interface.
-    pub fn take_done(&mut self) -> std::vec::Drain<'_, (DiskRequest, f64)> {
-        self.done.drain(..)
     }
 
     /// Does the best next thing, if the head is free.
@@ -384,6 +324,62 @@ impl Spindle {
         }
         // What is read ahead ends before the cache is written.
         self.wakes_ns = ahead_ns.or_else(|| self.destages_ns().map(|time_ns| time_ns.max(now_ns + 1000.0)));
+    }
+}
+
+impl Moving for Spindle {
+    /// Takes a read or a write, which the cache serves if it can.
+    fn submit(&mut self, request: DiskRequest, now_ns: f64) {
+        let taken = Taken { request, since_ns: now_ns };
+        match request.kind {
+            DiskOperation::Read => {
+                self.follow_read_ahead(now_ns);
+                match self.is_cached(request) {
+                    true => self.serve_from_cache(request, now_ns),
+                    false => self.queue.push(taken),
+                }
+            }
+            _ if self.model.write_cache.0 == 0 => self.queue.push(taken),
+            _ if self.without_room.is_empty() && self.has_room(request.length) => self.keep(request, now_ns),
+            _ => self.without_room.push_back(taken),
+        }
+        self.go_on(now_ns);
+    }
+
+    fn flush(&mut self, now_ns: f64) {
+        if self.is_clean() {
+            return;
+        }
+        self.flushing = true;
+        if self.work.is_none() {
+            self.go_on(now_ns);
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        let destages = self.work.is_some_and(|work| matches!(work.task, Task::Destage));
+        self.dirty.is_empty() && self.without_room.is_empty() && !destages
+    }
+
+    fn next_ns(&self) -> Option<f64> {
+        self.work.map(|work| work.ends_ns).or(self.wakes_ns)
+    }
+
+    fn step(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.end(work);
+            self.go_on(work.ends_ns);
+        } else if let Some(now_ns) = self.wakes_ns.take() {
+            self.go_on(now_ns);
+        }
+    }
+
+    fn take_done(&mut self) -> std::vec::Drain<'_, (DiskRequest, f64)> {
+        self.done.drain(..)
+    }
+
+    fn overhead_ns(&self) -> f64 {
+        ns(self.model.overhead)
     }
 }
 

@@ -48,8 +48,12 @@ fn closed_loop(
 
 /// Requests of 4 KiB at random places.
 fn random(kind: DiskOperation, seed: u64) -> impl FnMut(u64) -> DiskRequest {
+    random_within(SIZE, kind, seed)
+}
+
+fn random_within(size: u64, kind: DiskOperation, seed: u64) -> impl FnMut(u64) -> DiskRequest {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    move |id| DiskRequest { id, kind, offset: random.random_range(0..SIZE / 4096) * 4096, length: 4096 }
+    move |id| DiskRequest { id, kind, offset: random.random_range(0..size / 4096) * 4096, length: 4096 }
 }
 
 fn per_second(count: u64, took_ns: f64) -> f64 {
@@ -194,6 +198,137 @@ fn a_second_simulation_of_the_queue_has_the_same_rates() {
         let mut simulation = Simulation::new(&model, SIZE);
         let took_ns = closed_loop(&mut simulation, depth, 20_000, random(DiskOperation::Read, 13));
         close(per_second(20_000, took_ns), witness, 0.03, &format!("{depth} at a time"));
+    }
+}
+
+/// Random reads by many keep all disks busy, each as many as one with a share of the queue; and one at a time
+/// takes what it takes one disk, and the controller.
+#[test]
+fn an_array_reads_from_all_its_disks() {
+    let model = model("raid6-7x-bbu");
+    let Mechanism::Array(array, _) = &model.mechanism else { panic!("an array") };
+    let alone = |name| {
+        let mut simulation = Simulation::new(&self::model(name), SIZE / 5);
+        let next = random_within(SIZE / 5, DiskOperation::Read, 11);
+        closed_loop(&mut simulation, 1, 4000, next) / 4000.0
+    };
+    let mut simulation = Simulation::new(&model, SIZE);
+    let took = closed_loop(&mut simulation, 1, 4000, random(DiskOperation::Read, 11)) / 4000.0;
+    let expected = alone("sata-7200-2009") + array.overhead.0 as f64 + 4096.0 / array.interface_rate * 1e3;
+    close(took, expected, 0.02, "ns of a read, one at a time");
+    // With 7 requests for each disk, no disk is ever idle for long.
+    let rate = |depth| {
+        let mut simulation = Simulation::new(&model, SIZE);
+        per_second(20_000, closed_loop(&mut simulation, depth, 20_000, random(DiskOperation::Read, 13)))
+    };
+    let (one, many) = (rate(1), rate(49));
+    assert!((7.0..12.0).contains(&(many / one)), "{one} and {many}");
+}
+
+/// The cache takes writes at the speed of the interface until it is full. From then on random ones of 4 KiB
+/// cost three reads and three writes each in RAID 6, of which a disk does one in each revolution or so.
+#[test]
+fn random_writes_to_an_array_cost_what_their_parity_costs() {
+    let model = changed("raid6-7x-bbu", &[("cache", "\"16M\"")]);
+    let mut simulation = Simulation::new(&model, SIZE);
+    let fits = 1000;
+    let took_ns = closed_loop(&mut simulation, 1, fits, random(DiskOperation::Write, 3));
+    close(took_ns / fits as f64, 150e3 + 4096.0 / 600e6 * 1e9, 0.001, "ns of a write into the cache");
+    let mut simulation = Simulation::new(&model, SIZE);
+    let count = 40_000;
+    let took_ns = closed_loop(&mut simulation, 32, count, random(DiskOperation::Write, 3));
+    // What is still in the cache at the end costs nothing yet.
+    let rate = per_second(count - (16 << 20) / 4096, took_ns);
+    let each_disk = rate * 6.0 / 7.0;
+    // In the order of their places and with a queue, a disk does 100 to 300 such requests per second.
+    assert!(
+        (100.0..300.0).contains(&each_disk),
+        "{rate} writes per second, {each_disk} requests of each disk"
+    );
+}
+
+/// Rows that are written whole need no reads: RAID 6 of seven disks writes what five of them write.
+#[test]
+fn whole_rows_are_written_at_the_rate_of_the_disks_with_data() {
+    for parity in [0, 1, 2] {
+        let model = changed("raid6-7x-bbu", &[("parity", &parity.to_string()), ("interface_rate", "5000")]);
+        let Mechanism::Array(_, disk) = &model.mechanism else { panic!("an array") };
+        let mut simulation = Simulation::new(&model, SIZE);
+        let length = 1 << 20;
+        let count = 6000;
+        let next = |id| DiskRequest { id, kind: DiskOperation::Write, offset: id * length, length };
+        let took_ns = closed_loop(&mut simulation, 4, count, next);
+        let written = (count * length - (256 << 20)) as f64;
+        // The outermost tracks.
+        let expected = disk.outer_rate * 1e6 * f64::from(7 - parity);
+        close(written / took_ns * 1e9, expected, 0.08, &format!("bytes per second with {parity}"));
+    }
+}
+
+/// Without a cache, a write ends when its row is on the disks; what is in a cache is safe, and a flush of it
+/// takes no longer than a command.
+#[test]
+fn a_battery_makes_flushes_cheap() {
+    for (cache, expected_ns, within) in [("\"256M\"", 150e3, 0.001), ("\"0\"", 25e6, 0.6)] {
+        let model = changed("raid6-7x-bbu", &[("cache", cache)]);
+        let mut simulation = Simulation::new(&model, SIZE);
+        let mut next = random(DiskOperation::Write, 3);
+        let (mut now_ns, mut flushing_ns) = (0.0, 0.0);
+        for id in 0..200 {
+            for request in [
+                next(2 * id),
+                DiskRequest { id: 2 * id + 1, kind: DiskOperation::Flush, offset: 0, length: 0 },
+            ] {
+                simulation.arrive(request, now_ns);
+                let begin_ns = now_ns;
+                let mut ended = Vec::new();
+                while ended.is_empty() {
+                    now_ns = simulation.next_ns().expect("it ends");
+                    ended = simulation.advance(now_ns);
+                }
+                let counts = cache != "\"0\"" && request.kind == DiskOperation::Flush
+                    || cache == "\"0\"" && request.kind == DiskOperation::Write;
+                flushing_ns += if counts { now_ns - begin_ns } else { 0.0 };
+            }
+        }
+        close(flushing_ns / 200.0, expected_ns, within, cache);
+    }
+}
+
+/// Every request ends, once, whatever comes in whatever order.
+#[test]
+fn every_request_to_an_array_ends_once() {
+    for (parity, cache) in [("2", "\"1M\""), ("1", "\"0\""), ("0", "\"4M\""), ("2", "\"16k\"")] {
+        let model = changed("raid6-7x-bbu", &[("parity", parity), ("cache", cache)]);
+        let mut simulation = Simulation::new(&model, SIZE);
+        let mut draw = Xoshiro256PlusPlus::seed_from_u64(5);
+        let (count, mut now_ns) = (4000, 0.0);
+        let mut ended = std::collections::BTreeSet::new();
+        let mut note = |completions: Vec<DiskCompletion>| {
+            for DiskCompletion { id, .. } in completions {
+                assert!(ended.insert(id), "{id} ended twice");
+            }
+        };
+        for id in 0..count {
+            let kind = match draw.random_range(0..20) {
+                0 => DiskOperation::Flush,
+                1 => DiskOperation::Discard,
+                2..10 => DiskOperation::Read,
+                _ => DiskOperation::Write,
+            };
+            let length = if kind == DiskOperation::Flush { 0 } else { draw.random_range(1..=600) * 512 };
+            let offset = draw.random_range(0..1 << 17) * 512;
+            now_ns += f64::from(draw.random_range(0..4_000_000));
+            note(simulation.advance(now_ns));
+            simulation.arrive(DiskRequest { id, kind, offset, length }, now_ns);
+        }
+        // What is in the cache is written in time, and then nothing happens any more.
+        for _ in 0..1_000_000 {
+            let Some(at_ns) = simulation.next_ns() else { break };
+            note(simulation.advance(at_ns));
+        }
+        assert_eq!(simulation.next_ns(), None, "it never comes to rest");
+        assert_eq!(ended.len() as u64, count, "{parity} {cache}");
     }
 }
 

@@ -11,6 +11,7 @@ mod guest;
 mod imports;
 mod journal;
 mod machine;
+mod models;
 mod plans;
 mod sample;
 mod show;
@@ -38,6 +39,7 @@ pub const TARGETS: &[FuzzTarget] = &[
         longest: 3072,
         seeds: &["crates/report/published/fsopbench-2009"],
     },
+    FuzzTarget { name: "disk-model", run: models::model, longest: 8192, seeds: &["disks"] },
     FuzzTarget { name: "fio", run: imports::fio, longest: 8192, seeds: &[] },
     FuzzTarget { name: "bonnie-csv", run: imports::bonnie, longest: 1024, seeds: &[] },
     FuzzTarget {

@@ -52,6 +52,7 @@ macro_rules! replays {
 replays! {
     no_plan_breaks_anything = "plan";
     no_table_of_fsopbench_breaks_anything = "fsopbench";
+    no_model_of_a_disk_breaks_anything = "disk-model";
     no_result_of_fio_breaks_anything = "fio";
     no_line_of_bonnie_breaks_anything = "bonnie-csv";
     no_report_breaks_anything = "reports";
