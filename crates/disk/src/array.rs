@@ -153,11 +153,12 @@ pub(crate) struct Raid {
 }
 
 impl Raid {
-    pub fn new(model: DiskArray, member: HardDisk, size: u64) -> Raid {
+    pub fn new(model: DiskArray, member: HardDisk, size: u64, span: f64) -> Raid {
         let layout = Layout { members: model.members, parity: model.parity, chunk: model.chunk.0 };
         let rows = size.div_ceil(layout.data() * layout.chunk);
         let member = HardDisk { write_cache: Bytes(0), ..member };
-        let disks = (0..model.members).map(|_| Spindle::new(member.clone(), rows * layout.chunk)).collect();
+        let disks =
+            (0..model.members).map(|_| Spindle::new(member.clone(), rows * layout.chunk, span)).collect();
         Raid {
             model,
             layout,

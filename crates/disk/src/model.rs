@@ -72,6 +72,8 @@ pub struct DiskModel {
     pub defects: Vec<String>,
     /// The way in which it works.
     pub mechanism: Mechanism,
+    /// The share of a hard disk that the modelled one is, from its beginning: 1 for all of it.
+    pub span: f64,
     /// Its parameters with their sources.
     pub parameters: Vec<ModelParameter>,
     /// Published figures against which it is held, none of which it was fitted to.
@@ -175,6 +177,8 @@ macro_rules! kind {
 }
 
 const NO_TIME: Nanos = Nanos(0);
+/// The smallest part of a disk that can be modelled.
+const LEAST_SPAN: f64 = 0.0001;
 const LONG: Nanos = Nanos::from_secs(10);
 const NOTHING: Bytes = Bytes(0);
 const SECTOR: Bytes = Bytes(512);
@@ -270,14 +274,21 @@ kind! {
 }
 
 impl HardDisk {
-    pub(crate) fn dimensions(&self) -> Dimensions {
+    /// Those of the first part of the disk that holds this share of its bytes.
+    pub(crate) fn dimensions(&self, span: f64) -> Dimensions {
+        let (outer, inner) = (self.outer_rate, self.inner_rate);
+        // Bytes grow with the rate, which falls from the first track to the last one.
+        let radius = match outer - inner {
+            same if same < 1e-9 * outer => span,
+            less => (outer - (outer * outer - (outer * outer - inner * inner) * span).sqrt()) / less,
+        };
         Dimensions {
             revolution_ns: 60e9 / self.rpm,
             switch_ns: self.switch.0 as f64,
             heads: self.heads,
             outer_rate: self.outer_rate * 1e6,
             inner_rate: self.inner_rate * 1e6,
-            span: [0.0, 1.0],
+            span: [0.0, radius],
             seek_ns: [self.seek_track, self.seek_mean, self.seek_full].map(|time| time.0 as f64),
         }
     }
@@ -289,6 +300,8 @@ impl HardDisk {
 struct Document {
     title: String,
     kind: Kind,
+    #[serde(default)]
+    span: Option<f64>,
     #[serde(default)]
     defects: Vec<String>,
     parameters: BTreeMap<String, Stated>,
@@ -323,7 +336,7 @@ impl DiskModel {
     pub fn parse(name: &str, text: &str) -> Result<DiskModel, ModelError> {
         let document: Document =
             toml::from_str(text).map_err(|error| ModelError::Malformed(error.to_string()))?;
-        let Document { title, kind, defects, parameters, figures } = document;
+        let Document { title, kind, span, defects, parameters, figures } = document;
         let (mechanism, parameters) = match kind {
             Kind::HardDisk => {
                 let (disk, parameters) = HardDisk::read(parameters)?;
@@ -344,7 +357,23 @@ impl DiskModel {
                 (Mechanism::Volume(volume), parameters)
             }
         };
-        Ok(DiskModel { name: name.to_string(), title, defects, mechanism, parameters, figures })
+        let mut model =
+            DiskModel { name: name.to_string(), title, defects, mechanism, span: 1.0, parameters, figures };
+        if let Some(span) = span {
+            let expected = match model.is_rotational() {
+                true => format!("a share from {LEAST_SPAN} to 1"),
+                false => "left out: only disks with platters have one".to_string(),
+            };
+            let holds = model.is_rotational() && (LEAST_SPAN..=1.0).contains(&span);
+            must("span", span.to_string(), holds, expected)?;
+            model.span = span;
+        }
+        Ok(model)
+    }
+
+    /// Returns the file of a model with this as its `span`, which it must not have yet.
+    pub fn with_span(text: &str, span: f64) -> String {
+        format!("span = {span:?}\n{text}")
     }
 
     /// Returns whether it has platters.

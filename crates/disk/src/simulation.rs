@@ -87,9 +87,11 @@ impl Simulation {
     /// Switches on a disk of a model, of this many bytes.
     pub fn new(model: &DiskModel, size: u64) -> Simulation {
         let device = match &model.mechanism {
-            Mechanism::HardDisk(disk) => Device::Moving(Box::new(Spindle::new(disk.clone(), size))),
+            Mechanism::HardDisk(disk) => {
+                Device::Moving(Box::new(Spindle::new(disk.clone(), size, model.span)))
+            }
             Mechanism::Array(array, disk) => {
-                Device::Moving(Box::new(Raid::new(array.clone(), disk.clone(), size)))
+                Device::Moving(Box::new(Raid::new(array.clone(), disk.clone(), size, model.span)))
             }
             Mechanism::Flash(flash) => Device::Flash(Channels::new(flash.clone())),
             Mechanism::Volume(volume) => Device::Volume(Limited::new(volume.clone())),

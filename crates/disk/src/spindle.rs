@@ -90,9 +90,10 @@ pub(crate) struct Spindle {
 }
 
 impl Spindle {
-    pub fn new(model: HardDisk, size: u64) -> Spindle {
+    /// A disk of this many bytes, on the first tracks of a whole one: on those with this share of its bytes.
+    pub fn new(model: HardDisk, size: u64, span: f64) -> Spindle {
         Spindle {
-            geometry: Geometry::new(model.dimensions(), size),
+            geometry: Geometry::new(model.dimensions(span), size),
             segments: Segments::new(model.read_segments as usize, model.segment_size.0),
             dirty: DirtyRanges::default(),
             model,

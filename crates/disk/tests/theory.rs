@@ -69,28 +69,41 @@ fn close(found: f64, expected: f64, within: f64, what: &str) {
 /// on the outer tracks, so the mean seek over random bytes is not quite that over random cylinders.
 #[test]
 fn random_reads_one_at_a_time_take_what_their_parts_take() {
-    for name in ["sata-7200-2009", "sata-7200-today"] {
-        let model = model(name);
+    let names = ["sata-7200-2009", "sata-7200-today"];
+    for (name, span) in names.into_iter().flat_map(|name| [0.1, 0.5, 1.0].map(|span| (name, span))) {
+        let text = DiskModel::own_text(name).expect("a model");
+        let model = DiskModel::parse(name, &DiskModel::with_span(text, span)).expect("a part of it");
         let Mechanism::HardDisk(disk) = &model.mechanism else { panic!("{name} is a hard disk") };
         let (count, mut simulation) = (20_000, Simulation::new(&model, SIZE));
         let took_ns = closed_loop(&mut simulation, 1, count, random(DiskOperation::Read, 1));
 
         let ms = |time: fsdyno_core::Nanos| time.0 as f64 / 1e6;
         let revolution = 60e3 / disk.rpm;
-        let transfer = 4096.0 / ((disk.outer_rate + disk.inner_rate) / 2.0 * 1e6) * 1e3;
+        // The radius up to which this share of the bytes is: found by halving, from the integral of the rate.
+        let before = |radius: f64| {
+            (disk.outer_rate * radius + (disk.inner_rate - disk.outer_rate) * radius * radius / 2.0)
+                / ((disk.outer_rate + disk.inner_rate) / 2.0)
+        };
+        let halved = (0..50).fold([0.0, 1.0], |[low, high], _| {
+            let middle = (low + high) / 2.0;
+            if before(middle) < span { [middle, high] } else { [low, middle] }
+        });
+        let innermost = disk.outer_rate + (disk.inner_rate - disk.outer_rate) * halved[0];
+        let transfer = 4096.0 / ((disk.outer_rate + innermost) / 2.0 * 1e6) * 1e3;
         let seek = mean_seek(
             disk.outer_rate,
-            disk.inner_rate,
+            innermost,
+            halved[0],
             [disk.seek_track, disk.seek_mean, disk.seek_full].map(ms),
         );
         let expected = 1e3 / (ms(disk.overhead) + seek + revolution / 2.0 + transfer);
-        close(per_second(count, took_ns), expected, 0.01, name);
+        close(per_second(count, took_ns), expected, 0.01, &format!("{name}, {span} of it"));
     }
 }
 
 /// The mean of the curve through the three seek times over two places, each as likely as there are bytes
-/// there, by summing over a grid.
-fn mean_seek(outer: f64, inner: f64, [track, mean, full]: [f64; 3]) -> f64 {
+/// there, by summing over a grid on this share of the radius.
+fn mean_seek(outer: f64, inner: f64, share: f64, [track, mean, full]: [f64; 3]) -> f64 {
     let root = ((mean - track) - (full - track) / 3.0) / (8.0 / 15.0 - 1.0 / 3.0);
     let linear = (full - track) - root;
     let steps = 1000;
@@ -99,7 +112,7 @@ fn mean_seek(outer: f64, inner: f64, [track, mean, full]: [f64; 3]) -> f64 {
     for from in 0..steps {
         for to in 0..steps {
             let [a, b] = [from, to].map(|step| (f64::from(step) + 0.5) / f64::from(steps));
-            let distance = (a - b).abs();
+            let distance = (a - b).abs() * share;
             let together = weight(a) * weight(b);
             sum += together * (track + root * distance.sqrt() + linear * distance);
             weights += together;

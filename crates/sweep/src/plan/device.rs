@@ -11,6 +11,7 @@ use fsdyno_core::device::{
     Bitmap, Block, Conditioning, Delay, Delayed, DiskModelText, Image, Lvm, Md, Pool, Preallocation,
     RaidLevel,
 };
+use fsdyno_core::units::Size;
 use fsdyno_core::{Bytes, DeviceSpec, Nanos};
 use fsdyno_disk::DiskModel;
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ const MAX_DISKS: u32 = 26;
 const LEAST_CHUNK: Bytes = Bytes(4 * Bytes::KIB);
 /// The key of a disk's model.
 const MODEL: &str = "model";
+/// The key of the part of it that is modelled.
+const SPAN: &str = "span";
 /// The longest file of a model.
 const MODEL_MOST: u64 = 64 << 10;
 /// The keys that describe a disk.
@@ -66,6 +69,9 @@ table! {
             "the disk whose times the image has while a load runs: a name of `fsdyno disks`, or the absolute \
              path of a file like one of them; all other steps run at the speed of this machine. A list has \
              several disks, each with an answer of its own";
+        span: f64, span,
+            "the part of a modelled hard disk, from its beginning, that the image is: with `\"10%\"` the head moves \
+             as far as between files that fill a tenth of the disk. All of it, unless given";
     }
 }
 
@@ -254,11 +260,13 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
     let own = if kind == "image" { ImageKeys::NAMES } else { BlockKeys::NAMES };
     refuse_others(table, &[own, DelayKeys::NAMES].concat(), kind)?;
     let disk = if kind == "image" {
-        let ImageKeys { image, size, preallocate, sector, direct_io, model } = ImageKeys::read(table)?;
+        let ImageKeys { image, size, preallocate, sector, direct_io, model, span } = ImageKeys::read(table)?;
         if !model.is_empty() {
             let others = ["preallocate", "direct_io"].iter().chain(DelayKeys::NAMES);
             let contradicts = others.copied().find(|key| table.get(key).is_some());
             contradicts.map_or(Ok(()), |key| Err(pointless(table, key, MODEL)))?;
+        } else if span.is_some() {
+            return Err(pointless(table, SPAN, "no model"));
         }
         let (path, model) = (image, model.into_iter().next());
         DeviceSpec::Image(Image { path, size, direct_io, sector: Bytes(sector), preallocate, model })
@@ -308,6 +316,15 @@ fn models(table: &Section<'_>, key: &'static str) -> Result<Option<Vec<DiskModel
     Ok(Some(models))
 }
 
+/// The share of a disk that is modelled.
+fn span(table: &Section<'_>, key: &'static str) -> Result<Option<f64>, PlanError> {
+    match table.unit::<Size>(key)? {
+        None => Ok(None),
+        Some(Size::Percent(percent)) if percent > 0.0 => Ok(Some(percent / 100.0)),
+        Some(_) => Err(table.refuse(key, "a share of the disk, such as '10%'")),
+    }
+}
+
 fn model(table: &Section<'_>, key: &'static str, node: &Node) -> Result<DiskModelText, PlanError> {
     let refused = |expected: String| not_a_model(table, key, node, expected);
     let Value::String(named) = &node.value else {
@@ -323,8 +340,15 @@ fn model(table: &Section<'_>, key: &'static str, node: &Node) -> Result<DiskMode
             return Err(refused(format!("one of {own}, or the absolute path of a file")));
         }
     };
-    match DiskModel::parse(named, &text) {
-        Ok(_) => Ok(DiskModelText { name: named.clone(), text }),
+    let (name, text) = match span(table, SPAN)? {
+        Some(share) => {
+            let name = format!("{named} (first {})", Size::Percent(share * 100.0));
+            (name, DiskModel::with_span(&text, share))
+        }
+        None => (named.clone(), text),
+    };
+    match DiskModel::parse(&name, &text) {
+        Ok(_) => Ok(DiskModelText { name, text }),
         Err(error) => Err(refused(format!("the model of a disk: {error}"))),
     }
 }
