@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The kernel raises smaller queue depths to this (BLKDEV_MIN_RQ).
-const NR_REQUESTS_MIN: u32 = 4;
+pub(crate) const NR_REQUESTS_MIN: u32 = 4;
 const ENOENT: i32 = 2;
 
 /// Settings that contradict each other, the filesystem or the devices, without looking at the machine: one

@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::device::Device;
 use crate::error::TestbedError;
+use crate::foresight::NR_REQUESTS_MIN;
 use crate::setting;
 use crate::tunable::{Setting, journal_and_apply, queue_directory};
 use crate::undo::UndoJournal;
@@ -19,10 +20,16 @@ pub(crate) fn commands(text: &DiskModelText) -> Vec<String> {
     let queue = "/sys/block/loopN/queue";
     vec![
         format!("echo none > {queue}/scheduler"),
-        format!("echo {} > {queue}/nr_requests  # or what it has, if that is less", model.queue_depth()),
+        format!("echo {} > {queue}/nr_requests  # or what it has, if that is less", queue_depth(&model)),
         format!("echo {} > {queue}/{ROTATIONAL}", u8::from(model.is_rotational())),
         format!("echo SCHEDULER > {queue}/scheduler  # the one that it had"),
     ]
+}
+
+/// The depth of the kernel's queue: that of the model, if the kernel lets a queue be so short. What is beyond
+/// the model's own depth waits in the disk.
+fn queue_depth(model: &DiskModel) -> u64 {
+    model.queue_depth().max(NR_REQUESTS_MIN.into())
 }
 
 /// Gives the queue of a modelled disk the properties of its model; any other disk stays as it is.
@@ -52,7 +59,7 @@ pub(crate) fn adopt_queue(host: &mut dyn Host, journal: &mut UndoJournal, device
     let companion = Some(queue.join("nr_requests"));
     journal_and_apply(host, journal, &[Setting { companion, companion_last: true, ..without }], &[])?;
     let depth = text(host, "nr_requests")?.trim().parse::<u64>().unwrap_or(u64::MAX);
-    let depth = depth.min(model.queue_depth()).to_string();
+    let depth = depth.min(queue_depth(&model)).to_string();
     journal_and_apply(host, journal, &[set("nr_requests", depth)], &[])?;
     let rotational = u8::from(model.is_rotational()).to_string();
     journal_and_apply(host, journal, &[set(ROTATIONAL, rotational)], &[])?;

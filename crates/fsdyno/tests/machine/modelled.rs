@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 tests! {
     requests_take_what_the_model_says: NEEDED;
+    every_model_can_be_swept: NEEDED;
     a_modelled_disk_that_is_killed_leaves_nothing: NEEDED;
     the_disks_of_an_array_in_a_guest_have_the_times_of_the_model: &[Requirement::All(GUEST), Requirement::Root, Requirement::Fuse];
     a_model_of_ones_own_is_a_file: &[Requirement::Root];
@@ -58,6 +59,21 @@ fn requests_take_what_the_model_says() {
     let device = trial["configuration"]["device"]["image"]["path"].as_str();
     assert_eq!(device, Some(&*sandbox.path("data.img").display().to_string()));
     sandbox.shows(&["show"], &["modelled: sata-7200-2009"]);
+}
+
+/// Also those whose queues are shorter than the kernel's may be.
+fn every_model_can_be_swept() {
+    let sandbox = Sandbox::new();
+    let names: Vec<&str> = fsdyno_disk::DiskModel::own_names().collect();
+    let plan = plan(&sandbox, "50ms").replace("\"sata-7200-2009\"", &format!("{names:?}"));
+    sandbox.sweep(&plan.replace("128M", "8M").replace("200ms", "0"));
+    let stored = sandbox.stored();
+    let trials = stored["trials"].as_array().expect("trials");
+    let of = |name: &&str| {
+        let is_own = |trial: &&Value| trial["configuration"]["device"]["image"]["model"]["name"] == **name;
+        trials.iter().any(|trial| is_own(&trial) && trial["outcome"] == "measured")
+    };
+    assert!(names.iter().all(of), "{names:?}: {trials:?}");
 }
 
 /// Emulation is slow, and the disks are not: they are on this machine.
