@@ -1,11 +1,11 @@
 //! Disks behind a controller: rows of chunks with parity, and a cache that a battery protects.
 //!
-//! A write is complete when it is in the cache. A row of chunks is written when the cache fills up, or when its
-//! data is old: together with its parity if it is whole, else after what the parity needs has been read. The
-//! caches of the disks do not hold writes, because a battery protects none of them.
+//! A write is complete when it is in the cache. A row of chunks is written when the cache fills up, or when
+//! its data is old: together with its parity if it is whole, else after what the parity needs has been read.
+//! The caches of the disks do not hold writes, because a battery protects none of them.
 
 use crate::model::{DiskArray, HardDisk};
-use crate::simulation::Moving;
+use crate::moving::Moving;
 use crate::spindle::Spindle;
 use crate::{DiskOperation, DiskRequest, RequestId};
 use fsdyno_core::Bytes;
@@ -54,7 +54,7 @@ impl Layout {
     }
 }
 
-/// What the cache holds of a row.
+/// The part of a row that the cache holds.
 #[derive(Debug, Clone, Default)]
 struct Dirty {
     /// By the number of the chunk in its row. What is between two writes to one chunk counts as written.
@@ -375,7 +375,7 @@ impl Moving for Raid {
         self.begin_rows(now_ns);
     }
 
-    /// What is in the cache is safe.
+    /// Does nothing: a battery protects the cache.
     fn flush(&mut self, _now_ns: f64) {}
 
     fn is_clean(&self) -> bool {

@@ -9,6 +9,7 @@ mod array;
 mod channels;
 mod geometry;
 mod model;
+mod moving;
 mod quantity;
 mod segments;
 mod simulation;

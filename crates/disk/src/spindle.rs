@@ -6,8 +6,8 @@
 
 use crate::geometry::Geometry;
 use crate::model::HardDisk;
+use crate::moving::Moving;
 use crate::segments::{Dirty, DirtyRanges, Segments};
-use crate::simulation::Moving;
 use crate::{DiskOperation, DiskRequest};
 use fsdyno_core::Nanos;
 use std::collections::VecDeque;

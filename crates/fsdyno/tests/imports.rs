@@ -70,7 +70,7 @@ const IMPORTS: &[Imports] = &[
     imports("testkit", &["core", "host", "stats", "sys"]),
     imports(
         "fuzz",
-        &["core", "formats", "host", "report", "store", "sweep", "testbed", "testkit", "verdict"],
+        &["core", "disk", "formats", "host", "report", "store", "sweep", "testbed", "testkit", "verdict"],
     ),
 ];
 

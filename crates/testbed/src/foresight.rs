@@ -10,7 +10,7 @@ use crate::layer::{self, Making, Member};
 use crate::memory;
 use crate::modelled;
 use crate::name::mount_directory;
-use crate::setting;
+use crate::setting::{self, NR_REQUESTS_MIN};
 use crate::spec::journal_spec;
 use crate::tunable::{self, Queues};
 use crate::words;
@@ -23,8 +23,6 @@ use fsdyno_host::{DeviceHandle, Host, HostError, MountRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The kernel raises smaller queue depths to this (BLKDEV_MIN_RQ).
-pub(crate) const NR_REQUESTS_MIN: u32 = 4;
 const ENOENT: i32 = 2;
 
 /// Settings that contradict each other, the filesystem or the devices, without looking at the machine: one

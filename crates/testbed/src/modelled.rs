@@ -4,8 +4,7 @@
 use crate::Result;
 use crate::device::Device;
 use crate::error::TestbedError;
-use crate::foresight::NR_REQUESTS_MIN;
-use crate::setting;
+use crate::setting::{self, NR_REQUESTS_MIN};
 use crate::tunable::{Setting, journal_and_apply, queue_directory};
 use crate::undo::UndoJournal;
 use fsdyno_core::DeviceSpec;

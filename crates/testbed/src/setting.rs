@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+/// The kernel raises smaller queue depths to this (BLKDEV_MIN_RQ).
+pub(crate) const NR_REQUESTS_MIN: u32 = 4;
 /// Where sysctls are files.
 pub(crate) const SYSCTLS: &str = "/proc/sys";
 
