@@ -10,7 +10,7 @@
 //! The original prints no rate for parts that take less than half a second, so it writes and reads three
 //! million bytes one at a time: one call for each, and no call takes less than 0.17 us.
 
-use crate::support::{Requirement, Sandbox, describe, install};
+use crate::support::{Requirement, Sandbox, describe, install, unmount};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -321,7 +321,7 @@ fn original(sandbox: &Sandbox) -> Original {
         .args(["-u", "root", "-z", "42", "-m", "ext4", "-d"])
         .arg(&mountpoint)
         .output();
-    succeed(Command::new("umount").arg(&mountpoint));
+    unmount(&mountpoint);
     fs::remove_file(&image).expect("remove the image");
     let traced = traced.expect("it runs");
     assert!(traced.status.success(), "{}", describe(&traced));

@@ -1,7 +1,7 @@
 //! The engine on real filesystems and as a process: the counts of a full pass, a full device, memory use, and
 //! being stopped.
 
-use crate::support::{MAKING_ON_IMAGES, Sandbox, wait_until};
+use crate::support::{MAKING_ON_IMAGES, Sandbox, unmount};
 use fsdyno_core::workload::{Content, Fileserver, Ramp, TreeModel};
 use fsdyno_core::{Bytes, EngineEvent, EngineRequest, Nanos, Operation, Progress, TrialStep, Workload};
 use std::collections::BTreeMap;
@@ -44,10 +44,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A program that another test starts has what this one has open there, until it calls exec.
-        let unmounts =
-            || Command::new("umount").arg(&self.mountpoint).status().is_ok_and(|end| end.success());
-        wait_until("the filesystem is unmounted", unmounts);
+        unmount(&self.mountpoint);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A store that can no longer be written: the trial is kept, the sweep ends, and everything is undone.
 
 use crate::support::disk::run;
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json, unmount};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        unmount(&self.0);
     }
 }
 

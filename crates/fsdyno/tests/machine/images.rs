@@ -1,7 +1,7 @@
 //! Images under attack: another user who can write where an image is created swaps the image, its directory
 //! and links.
 
-use crate::support::{NOBODY, Requirement, Sandbox};
+use crate::support::{NOBODY, Requirement, Sandbox, unmount};
 use fsdyno_core::device::Image;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Host;
@@ -316,8 +316,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // If the test has failed, its own message matters more.
-        let _ = Command::new("umount").arg(&self.0).status();
+        unmount(&self.0);
     }
 }
 

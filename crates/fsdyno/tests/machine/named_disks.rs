@@ -2,7 +2,7 @@
 //! and the filesystems in every order.
 
 use crate::support::disk::{Disk, run};
-use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe};
+use crate::support::{MAKING_FILESYSTEMS, Requirement, Sandbox, describe, unmount};
 use fsdyno_core::device::Block;
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::Steps;
@@ -231,7 +231,7 @@ struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        unmount(&self.0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! postmark: ours and the original on the same filesystems, with the same parameters.
 
-use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe, unmount};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,7 @@ fn original(sandbox: &Sandbox, filesystem: &str, commands: &str) -> String {
     succeed(Command::new(format!("mkfs.{filesystem}")).arg("-q").arg(&image));
     succeed(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mountpoint));
     let report = run_original(sandbox, &mountpoint, commands);
-    succeed(Command::new("umount").arg(&mountpoint));
+    unmount(&mountpoint);
     fs::remove_file(&image).expect("remove the image");
     report
 }

@@ -1,8 +1,8 @@
 //! Recommendations of real sweeps: the recommended commands are executed on other devices.
 
-use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe, json};
+use crate::support::{MAKING_ON_IMAGES, Requirement, Sandbox, describe, json, unmount};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 tests! {
@@ -163,13 +163,7 @@ impl OtherDevices {
 
 impl Drop for OtherDevices {
     fn drop(&mut self) {
-        let mounted = |path: &Path| {
-            let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-            mounts.lines().any(|line| line.split(' ').nth(4) == path.to_str())
-        };
-        if mounted(&self.mountpoint) {
-            let _ = Command::new("umount").arg(&self.mountpoint).status();
-        }
+        unmount(&self.mountpoint);
         for device in [&self.device, &self.journal] {
             let _ = Command::new("losetup").args(["--detach", device]).status();
         }

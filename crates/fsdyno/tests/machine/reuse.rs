@@ -2,7 +2,7 @@
 
 use crate::support::disk::run;
 use crate::support::{
-    MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Machine, Requirement, Sandbox, describe, json, wait_until,
+    MAKING_FILESYSTEMS, MAKING_ON_IMAGES, Machine, Requirement, Sandbox, describe, json, unmount, wait_until,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -192,8 +192,7 @@ struct Below {
 
 impl Drop for Below {
     fn drop(&mut self) {
-        // If the test has failed, its own message matters more.
-        let _ = Command::new("umount").arg(&self.directory).status();
+        unmount(&self.directory);
         // The kernel detaches the device when the last process is gone that saw the mount in a namespace of
         // its own.
         let attached = || {

@@ -1,7 +1,7 @@
 //! Data that does not fit is refused before anything is written, and a reserve stays free while a load
 //! writes.
 
-use crate::support::{Requirement, Sandbox, describe, json};
+use crate::support::{Requirement, Sandbox, describe, json, unmount};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        unmount(&self.0);
     }
 }
 

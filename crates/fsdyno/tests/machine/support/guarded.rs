@@ -1,6 +1,6 @@
 //! Devices that must not be touched: how they are made, and that a guard refuses them.
 
-use super::{Requirement, Sandbox, describe};
+use super::{Requirement, Sandbox, describe, unmount};
 use fsdyno_core::device::{Block, Image};
 use fsdyno_core::{Bytes, Configuration, DeviceSpec, Devices};
 use fsdyno_host::local::LocalHost;
@@ -183,7 +183,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        unmount(&self.0);
     }
 }
 

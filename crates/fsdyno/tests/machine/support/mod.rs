@@ -544,6 +544,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(|| holds().then_some(()), || format!("never happened: {what}"));
 }
 
+/// Unmounts what is mounted there, if anything is. A program that another test starts at that moment has what
+/// this one had open there, until it calls exec. What stays mounted, the harness finds.
+pub fn unmount(mountpoint: &Path) {
+    let is_mounted =
+        || mounts().lines().any(|line| line.split(' ').nth(4).map(Path::new) == Some(mountpoint));
+    let begin = Instant::now();
+    while is_mounted() && begin.elapsed() < SETTLING {
+        let unmounted = Command::new("umount").arg(mountpoint).output();
+        if !unmounted.is_ok_and(|output| output.status.success()) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 /// Returns the JSON that a run printed.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", describe(output)))
