@@ -4,6 +4,8 @@
 //! its data is old: together with its parity if it is whole, else after what the parity needs has been read.
 //! The caches of the disks do not hold writes, because a battery protects none of them.
 
+use crate::due::Due;
+use crate::interface::Interface;
 use crate::model::{DiskArray, HardDisk};
 use crate::moving::Moving;
 use crate::spindle::Spindle;
@@ -29,11 +31,12 @@ impl Layout {
         self.members - self.parity
     }
 
-    /// The disk of a chunk of data, and of a chunk of parity, in a row.
+    /// The disk of a chunk of data in a row.
     fn data_disk(self, row: u64, index: u64) -> usize {
         ((self.first(row) + self.parity + index) % self.members) as usize
     }
 
+    /// The disk of a chunk of parity in a row.
     fn parity_disk(self, row: u64, index: u64) -> usize {
         ((self.first(row) + index) % self.members) as usize
     }
@@ -108,24 +111,6 @@ struct Parent {
     left: usize,
 }
 
-/// An end that has been decided: ordered by its time.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Due(f64, RequestId);
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
-    }
-}
-
 /// An array at work.
 #[derive(Debug)]
 pub(crate) struct Raid {
@@ -147,7 +132,7 @@ pub(crate) struct Raid {
     without_room: VecDeque<DiskRequest>,
     /// The row behind the one that was begun last.
     hand: u64,
-    interface_free_ns: f64,
+    interface: Interface,
     wakes_ns: Option<f64>,
     done: Vec<(DiskRequest, f64)>,
 }
@@ -157,6 +142,7 @@ impl Raid {
         let layout = Layout { members: model.members, parity: model.parity, chunk: model.chunk.0 };
         let rows = size.div_ceil(layout.data() * layout.chunk);
         let member = HardDisk { write_cache: Bytes(0), ..member };
+        let interface = Interface::new(model.interface_rate);
         let disks =
             (0..model.members).map(|_| Spindle::new(member.clone(), rows * layout.chunk, span)).collect();
         Raid {
@@ -173,7 +159,7 @@ impl Raid {
             cached: 0,
             without_room: VecDeque::new(),
             hand: 0,
-            interface_free_ns: 0.0,
+            interface,
             wakes_ns: None,
             done: Vec::new(),
         }
@@ -200,15 +186,15 @@ impl Raid {
     }
 
     fn write(&mut self, request: DiskRequest, now_ns: f64) {
-        let has_cache = self.model.cache.0 > 0;
-        // A cache that is smaller than a request takes it when it is empty.
-        if has_cache && self.cached > 0 && self.cached + request.length > self.model.cache.0
-            || !self.without_room.is_empty()
-        {
-            self.without_room.push_back(request);
-            return;
+        match self.without_room.is_empty() && (self.model.cache.0 == 0 || self.has_room(request.length)) {
+            true => self.keep(request, now_ns),
+            false => self.without_room.push_back(request),
         }
-        self.keep(request, now_ns);
+    }
+
+    /// A cache that is smaller than a request takes it when it is empty.
+    fn has_room(&self, length: u64) -> bool {
+        self.cached == 0 || self.cached + length <= self.model.cache.0
     }
 
     /// Takes a write into the cache, or into what is written next if there is none.
@@ -249,15 +235,15 @@ impl Raid {
     }
 
     fn collect(&mut self, disk: usize) {
-        self.due.extend(self.disks[disk].take_done().map(|(request, at_ns)| Reverse(Due(at_ns, request.id))));
+        let done = self.disks[disk].take_done().map(|(request, at_ns)| Reverse(Due { at_ns, request }));
+        self.due.extend(done);
     }
 
     /// Ends a request to the array: its data goes over the interface.
     fn complete(&mut self, id: RequestId, now_ns: f64) {
         let Some(Parent { request, .. }) = self.parents.remove(&id) else { return };
-        let begins_ns = (now_ns + self.model.overhead.0 as f64).max(self.interface_free_ns);
-        self.interface_free_ns = begins_ns + request.length as f64 / (self.model.interface_rate * 1e6) * 1e9;
-        self.done.push((request, self.interface_free_ns));
+        let at_ns = self.interface.carry(request.length, now_ns + self.overhead_ns());
+        self.done.push((request, at_ns));
     }
 
     /// A request to a disk has ended.
@@ -292,7 +278,7 @@ impl Raid {
             self.part_ended(id, now_ns);
         }
         while let Some(request) = self.without_room.front().copied()
-            && (self.cached == 0 || self.cached + request.length <= self.model.cache.0)
+            && self.has_room(request.length)
         {
             self.without_room.pop_front();
             self.keep(request, now_ns);
@@ -383,7 +369,7 @@ impl Moving for Raid {
     }
 
     fn next_ns(&self) -> Option<f64> {
-        let due = self.due.peek().map(|Reverse(Due(at_ns, _))| *at_ns);
+        let due = self.due.peek().map(|Reverse(due)| due.at_ns);
         let disks = self.disks.iter().filter_map(Spindle::next_ns);
         disks.chain(due).chain(self.wakes_ns).reduce(f64::min)
     }
@@ -396,11 +382,11 @@ impl Moving for Raid {
                 self.collect(disk);
             }
         }
-        while let Some(Reverse(Due(at_ns, id))) = self.due.peek().copied()
-            && at_ns <= now_ns
+        while let Some(Reverse(due)) = self.due.peek().copied()
+            && due.at_ns <= now_ns
         {
             self.due.pop();
-            self.ended(id, now_ns);
+            self.ended(due.request.id, now_ns);
         }
         self.begin_rows(now_ns);
     }

@@ -3,6 +3,7 @@
 //!
 //! What these will do is known when a request arrives, so there are no events, only completions.
 
+use crate::interface::Interface;
 use crate::model::{Flash, Volume};
 use crate::{DiskOperation, DiskRequest};
 use std::collections::VecDeque;
@@ -36,7 +37,7 @@ pub(crate) struct Channels {
     flash: Flash,
     /// When each is free.
     free_ns: Vec<f64>,
-    interface_free_ns: f64,
+    interface: Interface,
     /// The bytes that are written without making room, and the room that is made meanwhile.
     room: Option<Bucket>,
 }
@@ -46,14 +47,13 @@ impl Channels {
         let free_ns = vec![0.0; flash.channels as usize];
         let room =
             (flash.fast_size.0 > 0).then(|| Bucket::new(flash.slow_rate * 1e6, flash.fast_size.0 as f64));
-        Channels { flash, free_ns, interface_free_ns: 0.0, room }
+        let interface = Interface::new(flash.interface_rate);
+        Channels { flash, free_ns, interface, room }
     }
 
     /// Returns when a request that begins now will have ended.
     pub fn end_ns(&mut self, request: &DiskRequest, now_ns: f64) -> f64 {
-        let Flash {
-            read_latency, write_latency, flush_latency, read_rate, write_rate, interface_rate, ..
-        } = self.flash;
+        let Flash { read_latency, write_latency, flush_latency, read_rate, write_rate, .. } = self.flash;
         let (latency, rate) = match request.kind {
             DiskOperation::Read => (read_latency, read_rate),
             DiskOperation::Write => (write_latency, write_rate),
@@ -74,9 +74,7 @@ impl Channels {
             let first = (0..self.free_ns.len()).min_by(|a, b| self.free_ns[*a].total_cmp(&self.free_ns[*b]));
             let channel = &mut self.free_ns[first.unwrap_or_default()];
             *channel = begins_ns.max(*channel) + latency.0 as f64 + bytes / (rate * 1e6) * 1e9;
-            self.interface_free_ns =
-                channel.max(self.interface_free_ns) + bytes / (interface_rate * 1e6) * 1e9;
-            end_ns = self.interface_free_ns;
+            end_ns = self.interface.carry(length, *channel);
         }
         end_ns
     }

@@ -7,7 +7,9 @@
 
 mod array;
 mod channels;
+mod due;
 mod geometry;
+mod interface;
 mod model;
 mod moving;
 mod quantity;

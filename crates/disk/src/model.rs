@@ -176,9 +176,9 @@ macro_rules! kind {
     };
 }
 
-const NO_TIME: Nanos = Nanos(0);
 /// The smallest part of a disk that can be modelled.
 const LEAST_SPAN: f64 = 0.0001;
+const NO_TIME: Nanos = Nanos(0);
 const LONG: Nanos = Nanos::from_secs(10);
 const NOTHING: Bytes = Bytes(0);
 const SECTOR: Bytes = Bytes(512);
@@ -274,13 +274,13 @@ kind! {
 }
 
 impl HardDisk {
-    /// Those of the first part of the disk that holds this share of its bytes.
+    /// The dimensions of the first part of the disk, which holds this share of its bytes.
     pub(crate) fn dimensions(&self, span: f64) -> Dimensions {
         let (outer, inner) = (self.outer_rate, self.inner_rate);
         // Bytes grow with the rate, which falls from the first track to the last one.
         let radius = match outer - inner {
-            same if same < 1e-9 * outer => span,
-            less => (outer - (outer * outer - (outer * outer - inner * inner) * span).sqrt()) / less,
+            none if none < 1e-9 * outer => span,
+            fall => (outer - (outer * outer - (outer * outer - inner * inner) * span).sqrt()) / fall,
         };
         Dimensions {
             revolution_ns: 60e9 / self.rpm,

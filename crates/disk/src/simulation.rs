@@ -2,11 +2,12 @@
 
 use crate::array::Raid;
 use crate::channels::{Channels, Limited};
+use crate::due::Due;
 use crate::model::{DiskModel, Mechanism};
 use crate::moving::Moving;
 use crate::spindle::Spindle;
 use crate::{DiskCompletion, DiskOperation, DiskRequest};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// A disk at work. Times are nanoseconds since it was switched on, and never go back.
@@ -37,32 +38,6 @@ enum Flushing {
     Queued,
     /// The cache is being written.
     Writing,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Due {
-    at_ns: f64,
-    request: DiskRequest,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at_ns.total_cmp(&other.at_ns).then(self.request.id.cmp(&other.request.id))
-    }
 }
 
 impl Simulation {

@@ -5,6 +5,7 @@
 //! [`Moving::step`] lets it happen.
 
 use crate::geometry::Geometry;
+use crate::interface::Interface;
 use crate::model::HardDisk;
 use crate::moving::Moving;
 use crate::segments::{Dirty, DirtyRanges, Segments};
@@ -81,7 +82,7 @@ pub(crate) struct Spindle {
     /// The track on which the head is.
     track: u64,
     last: Last,
-    interface_free_ns: f64,
+    interface: Interface,
     /// When an idle disk does something on its own.
     wakes_ns: Option<f64>,
     flushing: bool,
@@ -96,6 +97,7 @@ impl Spindle {
             geometry: Geometry::new(model.dimensions(span), size),
             segments: Segments::new(model.read_segments as usize, model.segment_size.0),
             dirty: DirtyRanges::default(),
+            interface: Interface::new(model.interface_rate),
             model,
             queue: Vec::new(),
             without_room: VecDeque::new(),
@@ -103,7 +105,6 @@ impl Spindle {
             ahead: None,
             track: 0,
             last: Last { end: u64::MAX, at_ns: f64::NEG_INFINITY, was_write: false },
-            interface_free_ns: 0.0,
             wakes_ns: None,
             flushing: false,
             done: Vec::new(),
@@ -164,9 +165,8 @@ impl Spindle {
     }
 
     fn complete_by_interface(&mut self, request: DiskRequest, now_ns: f64) {
-        let begins_ns = (now_ns + ns(self.model.overhead)).max(self.interface_free_ns);
-        self.interface_free_ns = begins_ns + request.length as f64 / (self.model.interface_rate * 1e6) * 1e9;
-        self.done.push((request, self.interface_free_ns));
+        let at_ns = self.interface.carry(request.length, now_ns + self.overhead_ns());
+        self.done.push((request, at_ns));
     }
 
     /// The request or the part of the cache that the head reaches first, if any is to be served now. What

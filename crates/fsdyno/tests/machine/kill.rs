@@ -2,7 +2,7 @@
 //! contains every trial that was reported as finished.
 
 use crate::support::disk::run;
-use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, wait_for};
+use crate::support::{MAKING_FILESYSTEMS, Machine, Requirement, Sandbox, describe, unmount, wait_for};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -117,7 +117,7 @@ fn what_is_mounted_over_a_killed_trial_is_left_alone() {
     fs::write(&precious, "theirs").expect("a file of somebody else");
     let refused = sandbox.run(&["restore"]);
     let kept = fs::read_to_string(&precious);
-    run(Command::new("umount").arg(&target));
+    unmount(Path::new(&target));
     let restored = sandbox.run(&["restore"]);
 
     assert_eq!(kept.expect("theirs"), "theirs");

@@ -53,7 +53,7 @@ tree_size = "2M"
 readers = 1
 writers = 1
 ramp = "500ms"
-window = "2s"
+window = "4s"
 "#;
 
 fn clients_of_a_server_do_one_load() {
@@ -90,10 +90,14 @@ fn clients_of_a_server_do_one_load() {
         assert_eq!(names(&phase["clients"]), ["client1", "client2"], "{}", phase["name"]);
         assert_was_watched(phase);
     }
-    // Emulated processors on a busy machine do a few operations in two seconds, and none with bytes in some.
-    let done =
-        |client: usize| phases.iter().filter_map(move |phase| phase["clients"][client]["completed"].as_u64());
-    assert!([0, 1].into_iter().all(|client| done(client).sum::<u64>() > 0), "{phases:?}");
+    // Emulated processors on a busy machine do a few operations in each window, not all of them with bytes.
+    for client in [0, 1] {
+        let of = |what: &str| -> Vec<u64> {
+            phases.iter().filter_map(|phase| phase["clients"][client][what].as_u64()).collect()
+        };
+        let (completed, bytes) = (of("completed"), of("bytes"));
+        assert!(completed.iter().all(|count| *count > 0) && bytes.iter().sum::<u64>() > 0, "{phases:?}");
+    }
     // The server and each client say what they did, and phases begin with nothing in the server's memory.
     let log = trial["log"].as_array().expect("a log");
     let steps: Vec<&str> = log.iter().filter_map(|entry| entry["step"].as_str()).collect();
@@ -113,8 +117,9 @@ fn assert_was_watched(phase: &Value) {
     let window_ns = phase["window_ns"].as_u64().expect("a window");
     let server = &phase["telemetry"];
     let length_ns = server["window"]["length_ns"].as_u64().expect("samples of the server");
-    // Within a sample at its end; on a busy machine a sample comes late, and is longer.
-    assert!(length_ns + 1_000_000_000 >= window_ns, "{length_ns} of {window_ns}");
+    // Within a sample, which on a busy machine is longer by what taking it took.
+    let late_ns = server["cost"]["wall_ns_max"].as_u64().expect("what a sample takes");
+    assert!(length_ns.abs_diff(window_ns) <= 1_000_000_000 + late_ns, "{length_ns} of {window_ns}");
     // Threads of nfsd work, and nobody else.
     assert!(server["window"]["task_ns"]["serve"].as_u64() > Some(0), "{}", server["window"]["task_ns"]);
     let device = &server["window"]["devices"][0];

@@ -1,7 +1,7 @@
 //! Telemetry on the real machine: our columns compared with those of iostat, and what a sweep stores and
 //! shows.
 
-use crate::support::{Requirement, Sandbox, describe, wait_until};
+use crate::support::{Requirement, Sandbox, describe, unmount, wait_until};
 use fsdyno_core::Nanos;
 use fsdyno_core::telemetry::{Column, CpuSplit};
 use fsdyno_telemetry::Sampler;
@@ -247,7 +247,7 @@ impl Scratch {
 
     fn umount(&mut self) {
         if std::mem::take(&mut self.mounted) {
-            succeed(Command::new("umount").arg(&self.mountpoint));
+            unmount(&self.mountpoint);
         }
     }
 }
