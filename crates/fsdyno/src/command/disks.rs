@@ -80,9 +80,11 @@ fn list(out: &mut dyn Write, style: Style, models: &[DiskModel]) -> io::Result<(
 }
 
 fn print(out: &mut dyn Write, style: Style, model: &DiskModel) -> io::Result<()> {
-    writeln!(out, "{}: {}\n", model.name, model.title)?;
+    let heading = style.wrapped(&format!("{}: {}", model.name, model.title), "", "  ");
+    heading.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out)?;
     for ModelParameter { name, help, value, basis, source } in &model.parameters {
-        writeln!(out, "{name:<20} {value:>12}  {basis}")?;
+        writeln!(out, "{name:<18} {value:>14}  {basis}")?;
         let text = format!("{help} ({source})");
         style.wrapped(&text, "    ", "    ").iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }

@@ -266,7 +266,7 @@ fn disk(table: &Section<'_>, kind: &str) -> Result<DeviceSpec, PlanError> {
             let contradicts = others.copied().find(|key| table.get(key).is_some());
             contradicts.map_or(Ok(()), |key| Err(pointless(table, key, MODEL)))?;
         } else if span.is_some() {
-            return Err(pointless(table, SPAN, "no model"));
+            return Err(table.refuse(SPAN, "given beside 'model', the disk of which the image is a part"));
         }
         let (path, model) = (image, model.into_iter().next());
         DeviceSpec::Image(Image { path, size, direct_io, sector: Bytes(sector), preallocate, model })
@@ -340,17 +340,18 @@ fn model(table: &Section<'_>, key: &'static str, node: &Node) -> Result<DiskMode
             return Err(refused(format!("one of {own}, or the absolute path of a file")));
         }
     };
-    let (name, text) = match span(table, SPAN)? {
-        Some(share) => {
-            let name = format!("{named} (first {})", Size::Percent(share * 100.0));
-            (name, DiskModel::with_span(&text, share))
-        }
-        None => (named.clone(), text),
+    let parsed = |name: &str, text: &str| {
+        DiskModel::parse(name, text).map_err(|error| refused(format!("the model of a disk: {error}")))
     };
-    match DiskModel::parse(&name, &text) {
-        Ok(_) => Ok(DiskModelText { name, text }),
-        Err(error) => Err(refused(format!("the model of a disk: {error}"))),
+    let whole = parsed(named, &text)?;
+    let Some(share) = span(table, SPAN)? else { return Ok(DiskModelText { name: named.clone(), text }) };
+    if !whole.is_rotational() {
+        return Err(table.refuse(SPAN, format!("left out, because '{named}' has no platters")));
     }
+    let name = format!("{named} (first {})", Size::Percent(share * 100.0));
+    let text = DiskModel::with_span(&text, share);
+    parsed(&name, &text)?;
+    Ok(DiskModelText { name, text })
 }
 
 /// Refuses a model, at its place in a list.

@@ -252,17 +252,20 @@ fn every_bad_plan_is_refused_with_its_place_and_the_nearest_word() {
         bad(on("image = \"/i\"\nsize = 9\nmodel = \"floppy\""), &["p.toml:4:9", "one of ide-7200-2002, "]),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = \"ebs-gp3\"\nspan = \"10%\""),
-            &["p.toml:4:9", "'span' is 0.1, but must be left out: only disks with platters have one"],
+            &["p.toml:5:8", "'span' must be left out, because 'ebs-gp3' has no platters"],
         ),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = \"sata-ssd\"\nspan = \"10%\""),
-            &["p.toml:4:9", "'span'", "left out"],
+            &["p.toml:5:8", "'span' must be left out, because 'sata-ssd' has no platters"],
         ),
         bad(
             on("image = \"/i\"\nsize = 9\nmodel = \"raid6-7x-bbu\"\nspan = \"0%\""),
             &["p.toml:5:8", "a share of the disk, such as '10%'"],
         ),
-        bad(on("image = \"/i\"\nsize = 9\nspan = \"10%\""), &["p.toml:4:8", "'span' does not apply to"]),
+        bad(
+            on("image = \"/i\"\nsize = 9\nspan = \"10%\""),
+            &["p.toml:4:8", "'span' must be given beside 'model'"],
+        ),
         bad(on("image = \"/i\"\nsize = 9\nmodel = []"), &["p.toml:4:9", "at least one model"]),
         bad(on("image = \"/i\"\nsize = 9\nmodel = [7]"), &["p.toml:4:10", "a list of names"]),
         bad(
